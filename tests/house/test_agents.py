@@ -1,4 +1,4 @@
-"""Every agent's folder is sound: what it names exists, and its stack renders for every editor and provider."""
+"""Every agent's manifest is valid, its services exist, and its stack renders for every editor and provider."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ def render(manifest: AgentManifest, ide: Ide, providers: Sequence[str]) -> Rende
 
 
 @of_each
-def test_a_folder_holds_a_manifest_and_its_lock_alone(manifest: AgentManifest) -> None:
+def test_an_agents_folder_contains_only_its_manifest_and_lock_files(manifest: AgentManifest) -> None:
     files = {path.name for path in (FOLDER / manifest.name).iterdir()}
     assert files - {"agent.yaml"} <= LOCKING
     assert ("requirements.txt" in files) == (f"agents/{manifest.name}/requirements.txt" in manifest.build_files())
 
 
 @of_each
-def test_its_services_and_providers_are_shipped(manifest: AgentManifest) -> None:
+def test_an_agents_services_and_providers_are_shipped(manifest: AgentManifest) -> None:
     assert {*manifest.services, *manifest.providers} <= set(SERVICES)
 
 
 @of_each
-def test_its_stack_renders_and_its_policy_loads_for_every_editor_and_provider(manifest: AgentManifest) -> None:
+def test_an_agents_stack_renders_and_policy_loads_for_every_editor_and_provider(manifest: AgentManifest) -> None:
     for ide in Ide:
         for providers in ((), *((one,) for one in manifest.providers)):
             rendered = render(manifest, ide, providers)
@@ -81,19 +81,19 @@ def test_its_stack_renders_and_its_policy_loads_for_every_editor_and_provider(ma
 
 
 @of_each
-def test_its_files_for_the_home_directory_are_well_formed_and_kept_in_a_volume(manifest: AgentManifest) -> None:
+def test_an_agents_home_files_are_well_formed_and_stored_in_a_volume(manifest: AgentManifest) -> None:
     for path, text in manifest.unattended.files.items():
         PARSERS[Path(path).suffix](text)
         assert any(path.startswith(f"{state}/") for state in (*manifest.state, ".local"))
 
 
 @of_each
-def test_its_program_is_the_one_whose_version_is_printed(manifest: AgentManifest) -> None:
+def test_an_agents_version_command_runs_its_program(manifest: AgentManifest) -> None:
     assert manifest.version_command[0] == manifest.command[0]
 
 
 @of_each
-def test_its_archives_are_of_its_version_and_named_after_their_architecture(manifest: AgentManifest) -> None:
+def test_an_agents_archives_match_its_version_and_their_architecture(manifest: AgentManifest) -> None:
     if isinstance(manifest.install, Archive):
         names = {"amd64": ("amd64", "x86_64", "x64"), "arm64": ("arm64", "aarch64")}
         for architecture, one in manifest.install.downloads.items():
@@ -103,7 +103,7 @@ def test_its_archives_are_of_its_version_and_named_after_their_architecture(mani
 
 
 @of_each
-def test_the_base_of_its_image_is_the_same_for_all(manifest: AgentManifest) -> None:
+def test_all_agent_images_have_the_same_base(manifest: AgentManifest) -> None:
     (*below, own), (*others, _) = images_for(Agents((manifest,)), Owner()), images_for(Agents((MANIFESTS[0],)), Owner())
     assert [image.digest for image in below] == [image.digest for image in others]
     assert own.target == "agent"
@@ -113,7 +113,7 @@ WORKSPACE = Workspace(path="/home/me/app", title="app", ide=Ide.NONE)
 IMAGES = StackImages(proxy="p", agent="a")
 
 
-def test_every_agent_holds_a_conversation_in_the_tests_or_says_why_not() -> None:
+def test_every_agent_has_a_conversation_test_or_a_reason_for_none() -> None:
     assert {*TALKS, *SILENT} == {manifest.name for manifest in MANIFESTS}
     assert not TALKS.keys() & SILENT.keys()
     assert [name for name, talks in TALKS.items() for talk in talks if PROMPT not in talk.words] == []
@@ -133,7 +133,7 @@ KEYED = {
 }
 
 
-def test_every_agent_can_work_with_a_key_that_it_never_has() -> None:
+def test_every_agent_has_a_service_with_an_injected_key() -> None:
     assert [name for name, keyed in KEYED.items() if not keyed] == []
 
 
@@ -149,7 +149,7 @@ def test_the_key_of_an_agents_service_is_injected_at_its_host_in_place_of_a_plac
         assert auth.env, service
 
 
-def test_a_manifest_cannot_lead_programs_past_the_proxy_or_the_trust_store() -> None:
+def test_a_manifest_cannot_set_variables_of_the_proxy_or_the_trust_store() -> None:
     mine = {*proxy_environment("192.0.2.1"), *trust_environment(), *java_environment("192.0.2.1")}
     said = {name for name in mine if VARIABLE.fullmatch(name)}
     assert {name for name in said if not RESERVED.fullmatch(name)} == set()
@@ -166,7 +166,7 @@ def test_the_lists_of_agents_are_up_to_date() -> None:
     assert outdated == [], "run `make golden`"
 
 
-def test_no_key_that_is_taken_along_names_a_program_or_a_credential() -> None:
+def test_no_copied_settings_key_names_a_program_or_a_credential() -> None:
     keys = {key for one in MANIFESTS for names in one.settings.keys.values() for key in names}
     doubtful = re.compile(
         r"hook|mcp|helper|command|script|notify|key|token|secret|env|permission|plugin|url|status", re.IGNORECASE
@@ -176,6 +176,6 @@ def test_no_key_that_is_taken_along_names_a_program_or_a_credential() -> None:
     assert {file for file in files if file.suffix not in {"", ".md"}} == set()
 
 
-def test_no_lock_names_an_address() -> None:
+def test_lock_files_contain_no_urls() -> None:
     locks = [*FOLDER.glob("*/requirements*"), *FOLDER.glob("*/overrides.txt")]
     assert [path.name for path in locks if "://" in path.read_text()] == []

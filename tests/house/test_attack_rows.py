@@ -1,4 +1,4 @@
-"""Each row of the attacks names tests that exist, or says why there is none."""
+"""Each row of the attacks names existing tests, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names_in(path: Path) -> frozenset[str]:
 
 
 @pytest.mark.parametrize(("attack", "said"), ALL, ids=[attack.split()[0] for attack, _ in ALL])
-def test_a_row_names_tests_that_exist_or_says_why_it_has_none(attack: str, said: Any) -> None:  # noqa: ANN401 - data
+def test_each_row_names_existing_tests_or_a_reason_for_none(attack: str, said: Any) -> None:  # noqa: ANN401 - data
     if isinstance(said, dict):
         assert list(said) == ["open"]
         assert said["open"]
@@ -36,19 +36,19 @@ def test_a_row_names_tests_that_exist_or_says_why_it_has_none(attack: str, said:
         assert not name or name in names_in(path), test
 
 
-def test_the_figures_of_the_readme_are_true() -> None:
+def test_the_figures_in_the_readme_are_correct() -> None:
     readme = (TESTS.parent / "README.md").read_text("utf-8")
     (listed,) = re.findall(r"has more than (\d+), with their tests", readme)
     (unstopped,) = re.findall(r"which\s+(\d+) are not stopped yet", readme)
     assert (len(ALL) > int(listed), sum(isinstance(said, dict) for _, said in ALL)) == (True, int(unstopped))
 
 
-def test_no_row_stands_there_twice() -> None:
+def test_row_numbers_are_unique() -> None:
     numbers = [attack.split()[0] for attack, _ in ALL]
     assert len(numbers) == len(set(numbers))
 
 
-def test_a_try_is_found_among_all_tests_as_it_is_one_by_one() -> None:
+def test_is_of_any_agrees_with_is_of() -> None:
     tests = named()
     whole = [test if "::" in test else f"{test}::test_x" for test in tests]
     tries = [f"{test}{end}" for test in whole for end in ("", "[x::y]", "_too")]

@@ -1,4 +1,4 @@
-"""The hooks for pre-commit and the action for GitHub run the commands that there are, as those programs would."""
+"""The hooks for pre-commit and the action for GitHub, run as those programs would run them."""
 
 import os
 import re
@@ -31,7 +31,7 @@ FAULTS = {
 
 @pytest.fixture
 def project(empty_project: Path) -> Path:
-    """Stand in a project with a policy in which nothing is wrong."""
+    """Change to a project with a valid policy."""
     POLICY.parent.mkdir()
     POLICY.write_text(GOOD)
     return empty_project
@@ -39,7 +39,7 @@ def project(empty_project: Path) -> Path:
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
 @pytest.mark.usefixtures("project")
-def test_a_hook_passes_what_is_right_and_stops_what_is_wrong(hook: dict[str, Any], ask: Ask) -> None:
+def test_a_pre_commit_hook_accepts_a_valid_policy_and_rejects_a_faulty_policy(hook: dict[str, Any], ask: Ask) -> None:
     program, *argv = shlex.split(hook["entry"])
     fault = FAULTS[hook["id"].removeprefix("policy-")]
     assert (program, hook["language"], hook["pass_filenames"]) == ("agent-sandbox", "python", False)
@@ -50,7 +50,7 @@ def test_a_hook_passes_what_is_right_and_stops_what_is_wrong(hook: dict[str, Any
 
 
 def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    """Run a step's script as a runner does, with this environment in the place of the one that `install` makes."""
+    """Run a step's script as a runner does, with this environment instead of the one that `install` makes."""
     temp = folder.parent / "runner"
     temp.mkdir(exist_ok=True)
     if not (temp / "agent-sandbox").exists():
@@ -69,14 +69,14 @@ def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_step_of_the_action_passes_what_is_right_and_stops_what_is_wrong(name: str, project: Path) -> None:
+def test_an_action_step_accepts_a_valid_policy_and_rejects_a_faulty_policy(name: str, project: Path) -> None:
     assert run_step(name, project).returncode == 0
     POLICY.rename("other policy.yaml")
     Path("other policy.yaml").write_text(FAULTS[name])
     assert run_step(name, project, policy="other policy.yaml").returncode == 1
 
 
-def test_the_action_tries_more_cases_and_tells_what_a_change_opens(project: Path) -> None:
+def test_the_action_runs_a_cases_file_and_summarises_what_a_change_allows(project: Path) -> None:
     Path("cases.yaml").write_text("- allow: GET https://b.example/\n")
     assert "0 of 1" not in run_step("test", project, cases="cases.yaml").stdout
     assert run_step("test", project, cases="cases.yaml").returncode == 1
@@ -88,13 +88,13 @@ def test_the_action_tries_more_cases_and_tells_what_a_change_opens(project: Path
     )
 
 
-def test_the_action_puts_no_input_into_a_script_as_text() -> None:
+def test_the_action_expands_no_expression_in_a_script() -> None:
     assert ACTION["runs"]["using"] == "composite"
     assert [name for name, step in STEPS.items() if "${{" in step["run"]] == []
     assert list(STEPS) == ["install", "check", "lint", "test", "diff", "run"]
 
 
-def test_the_document_is_of_hooks_and_inputs_that_there_are() -> None:
+def test_the_documents_name_the_existing_hooks_and_inputs() -> None:
     examples = re.findall(r"<!-- example: (\S+) -->\n```yaml\n(.*?)```", DOCUMENT + RUNS, re.DOTALL)
     hooks, workflow, nightly = (yaml.safe_load(text) for _, text in examples)
     assert [hook["id"] for hook in hooks["repos"][0]["hooks"]] == [hook["id"] for hook in HOOKS]
@@ -105,7 +105,7 @@ def test_the_document_is_of_hooks_and_inputs_that_there_are() -> None:
     assert re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE) == list(ACTION["inputs"])
 
 
-# In place of the program: it records its arguments, and an agent prints what a runner takes for commands.
+# A fake of the program: it records its arguments, and its agent prints a command of the runner.
 PROGRAM = """#!/bin/sh
 shift 3
 printf '[%s]' "$@" >>"$RUNNER_TEMP/calls"; echo >>"$RUNNER_TEMP/calls"
@@ -115,7 +115,7 @@ if [ "$1" = run ]; then echo '{"exit_code": 3}'; echo '::error::from the agent' 
 
 @pytest.fixture
 def runner(empty_project: Path) -> Path:
-    """Return the directory of a runner in which that program is installed."""
+    """Return the directory of a runner in which the fake program is installed."""
     program = empty_project.parent / "runner" / "agent-sandbox" / "bin" / "python"
     program.parent.mkdir(parents=True)
     program.write_text(PROGRAM)
@@ -124,7 +124,7 @@ def runner(empty_project: Path) -> Path:
     return empty_project.parent / "runner"
 
 
-def test_the_action_runs_an_agent_and_nothing_that_it_prints_is_a_command(runner: Path, empty_project: Path) -> None:
+def test_the_action_runs_an_agent_whose_output_is_not_taken_for_commands(runner: Path, empty_project: Path) -> None:
     done = run_step(
         "run",
         empty_project,
@@ -148,14 +148,14 @@ def test_the_action_runs_an_agent_and_nothing_that_it_prints_is_a_command(runner
     assert summary.read_text() == '{"exit_code": 3}\n'
 
 
-def test_an_agent_and_a_secret_are_not_needed(runner: Path, empty_project: Path) -> None:
+def test_the_action_runs_without_an_agent_name_and_a_secret(runner: Path, empty_project: Path) -> None:
     assert run_step("run", empty_project, prompt="Fix it.").returncode == 3
     assert (runner / "calls").read_text() == "[trust][--yes][]\n[run][--rm][--json][--][-p][Fix it.]\n"
     assert run_step("run", empty_project, prompt="Fix it.", arguments="").returncode == 3
     assert (runner / "calls").read_text().endswith("[run][--rm][--json][--][Fix it.]\n")
 
 
-def test_the_action_runs_no_agent_where_a_token_is_in_the_checkout(runner: Path, empty_project: Path) -> None:
+def test_the_action_runs_no_agent_if_a_token_is_in_the_checkout(runner: Path, empty_project: Path) -> None:
     name = "http.https://github.com/.extraheader"
     subprocess.run(["git", "-C", empty_project, "config", name, "AUTHORIZATION: basic abc"], check=True)
     done = run_step("run", empty_project, prompt="Fix it.")

@@ -1,4 +1,4 @@
-"""Each claim about security names tests that exist: misspelt names, removed tests and rows without a test are found."""
+"""Each claim about security names existing tests."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ DEFINED = Counter(
     for name in re.findall(r"^(?:async )?def (test_\w+)\(", path.read_text("utf-8"), re.MULTILINE)
 )
 HEADER = re.compile(r"\| (?:id|---) \|")
-# A row of the threat model: its id, what is tried, what stops it.
+# A row of the threat model: its id, the attempt, and what stops the attempt.
 CLAIM = re.compile(r"\| ([NPCWHF]\d+) \| (?:[^|]+) \| (?:[^|]+) \|")
-# A row of the tests: the id, then tests by name and nothing else.
+# A row of the tests: the id, then only names of tests.
 SHOWN = re.compile(r"\| ([NPCWHFS]\d+) \| (`test_\w+`(?:, `test_\w+`)*) \|")
 PROMISE = re.compile(r"^- \*\*(S\d+)\.\*\* ", re.MULTILINE)
 
@@ -34,7 +34,7 @@ def rows(text: str) -> list[str]:
 
 
 def claims() -> list[str]:
-    """Return the rows of the walls."""
+    """Return the rows of the section "The walls"."""
     text = MODEL.read_text("utf-8")
     return rows(text[text.index("## The walls") : text.index("## What is not stopped")])
 
@@ -45,16 +45,16 @@ def named(shown: Iterable[str]) -> list[str]:
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return the names that are not exactly one test: of two tests with one name, one could be removed unnoticed."""
+    """Return the names that no test or several tests have: one of several could be removed unnoticed."""
     return sorted(name for name in set(names) if DEFINED[name] != 1)
 
 
 @pytest.mark.parametrize("page", [MODEL, TESTS, SECURITY], ids=lambda page: page.name)
-def test_every_test_that_a_page_names_is_there_and_is_one(page: Path) -> None:
+def test_every_test_that_a_page_names_exists_exactly_once(page: Path) -> None:
     assert unknown(re.findall(r"\b(test_\w+)`", page.read_text("utf-8"))) == []
 
 
-def test_every_wall_of_the_threat_model_names_tests_and_nothing_else() -> None:
+def test_every_claim_of_the_threat_model_names_only_tests() -> None:
     found = claims()
     assert len(found) > 50
     assert [row for row in found if not CLAIM.fullmatch(row)] == []
@@ -73,18 +73,18 @@ def test_every_promise_of_the_security_page_names_a_test() -> None:
 
 
 @pytest.mark.parametrize("shown", ["", "`tst_x`", "test_x", "`test_x` and more", "`test_x`, `walls`", "[`test_x`](x)"])
-def test_a_cell_that_names_no_test_is_noticed(shown: str) -> None:
+def test_detects_a_cell_that_names_no_test(shown: str) -> None:
     assert not SHOWN.fullmatch(f"| N1 | {shown} |")
 
 
 @pytest.mark.parametrize(
     "row", ["| a hole | a wall |", "|  | a hole | a wall |", "| X1 | a hole | a wall |", "| N1 | a hole |"]
 )
-def test_a_row_without_an_id_is_noticed(row: str) -> None:
+def test_detects_a_row_without_an_id_or_a_cell(row: str) -> None:
     assert rows(row) == [row]
     assert not CLAIM.fullmatch(row)
 
 
-def test_a_name_that_is_misspelt_or_gone_is_noticed() -> None:
+def test_detects_a_name_of_a_test_that_does_not_exist() -> None:
     name = "test_every_promise_of_the_security_page_names_a_test"
     assert unknown([name, f"{name}s"]) == [f"{name}s"]

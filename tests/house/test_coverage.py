@@ -1,4 +1,4 @@
-"""Each file of the engine and of the proxy is covered, every branch of it, by the test of its own name."""
+"""Every branch of each file of the policy and the proxy is covered by the test file of the same name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pytest_runtest_protocol(item):
 
 
 def missing_by_own_test(data_file: Path, module: Path) -> list[int]:
-    """Return the lines of a module that hold something its own test did not reach."""
+    """Return the lines of a module with code or branches that its own test did not reach."""
     measured = coverage.Coverage(data_file=data_file)
     measured.load()
     measured.get_data().set_query_contexts([f"^test_{module.stem.strip('_')}\\.py$", "^$"])
@@ -52,7 +52,7 @@ def test_each_file_of_policy_and_proxy_is_covered_by_its_own_test(tmp_path: Path
             "-p",
             "contexts",
             "-m",
-            "not slow",  # what tries the same lines over and over takes ten times as long here
+            "not slow",  # tests that run the same lines many times take ten times as long here
             *folders,
         ],
         cwd=ROOT,

@@ -20,7 +20,7 @@ DRIVERS = ("backends/compose/", "runtime/compose/")
 # Not `decompose`, nor PHP's `composer`.
 NAMED = re.compile(r"docker|podman|moby|buildx|(?<![a-z])compose(?!r)", re.IGNORECASE)
 
-# Each with the reason why it may name one. Shorten it; do not add to it.
+# Each with the reason why it is allowed to name an engine. Shorten this list; do not add to it.
 ALLOWED = {
     "runtime/drivers.py": "the table of drivers",
     "backends/renderers.py": "the table of renderers",
@@ -78,12 +78,12 @@ def outside() -> dict[str, list[str]]:
         "def f():\n    'Ask the Docker engine.'",
     ],
 )
-def test_a_name_is_found_however_it_is_written(text: str) -> None:
+def test_finds_engine_names_in_every_part_of_a_module(text: str) -> None:
     assert [*named_in(text)] != []
 
 
 @pytest.mark.parametrize("text", ["x = 'composer.lock'", "# composer", "precompose = 1"])
-def test_other_words_are_no_names(text: str) -> None:
+def test_ignores_words_that_are_similar_to_engine_names(text: str) -> None:
     assert [*named_in(text)] == []
 
 

@@ -1,4 +1,4 @@
-"""What the fast commands may import. Each of our modules costs 0.2 to 0.5 ms at each start, a large package 10 to 70.
+"""Limits on imports of fast commands. Each of our modules costs 0.2 to 0.5 ms at each start, a large package 10 to 70.
 
 A limit is what a command needs plus a few. Before you raise one, look at `python -X importtime`: often an import in a
 function, or under TYPE_CHECKING, is enough.
@@ -33,10 +33,10 @@ main()
 INIT = ("init", "claude")
 EXPLAIN = ("policy", "explain", "GET", "https://api.anthropic.com/")
 CHECK = ("policy", "check")
-# What no fast command pays for: parsers of policies and commands, the engine, another way to read files.
+# No fast command imports these: parsers of policies and commands, the engine, another way to read files.
 NEVER = frozenset({"typer", "click", "pydantic", "rich", "docker", "mitmproxy", "asyncio", "importlib.resources"})
 ENGINE = frozenset({"agent_sandbox.runtime.compose", "agent_sandbox.backends.compose.plan"})
-# With YAML and templates, `init` does its work; the others read what is cached.
+# `init` needs YAML and templates; the other commands read caches.
 NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.runtime.project.installed"}
 LIMITS = {
     ("--version",): (12, NO_FILES | {"dataclasses", "pathlib"}),
@@ -45,7 +45,7 @@ LIMITS = {
     CHECK: (106, NO_FILES),
     INIT: (136, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }
-# On a running stack. Data classes of policies, agents and rendered files are what they would wait for.
+# On a running stack. Data classes of policies, agents and rendered files would make these commands slow.
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
 ON_A_STACK = {
     ("exec", "true"): (110, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
@@ -57,7 +57,7 @@ PROXY = 187  # modules of ours, at its start
 
 
 def ours(modules: set[str]) -> set[str]:
-    """Return those of our modules."""
+    """Return the modules of agent_sandbox."""
     return {name for name in modules if name.startswith("agent_sandbox")}
 
 
@@ -95,7 +95,7 @@ def test_a_fast_command_imports_no_more_than_it_needs(project: Path, argv: tuple
 
 @pytest.fixture(scope="module")
 def docker(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a `docker` whose containers run."""
+    """The directory of a fake `docker` that reports running containers."""
     stack = read_project(project)
     found = [inspected(service, "healthy", f"{stack.name}_sandbox") for service in ("proxy", "firewall", "agent")]
     built = [{"tags": [one.name], "labels": {DIGEST_LABEL: one.digest, BASE_LABEL: ""}} for one in images_of(stack)]
@@ -118,7 +118,7 @@ def test_a_command_on_a_stack_imports_no_more_than_it_needs(project: Path, docke
 
 
 def test_the_first_init_in_a_repository_starts_git_three_times(tmp_path: Path) -> None:
-    # the user's settings, the repository's, and who commits
+    # for the user's settings, for the repository's, and for the name of the committer
     calls, program = tmp_path / "calls", tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\nPATH={os.environ["PATH"]} exec git "$@"\n')

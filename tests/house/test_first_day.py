@@ -1,4 +1,4 @@
-"""What README promises for the beginning is what the walk of the first day types."""
+"""The walk of the first day types the commands of the README's quick start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from first_day import steps
 QUICK_START = re.compile(r"^## Quick start\n.*?^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def test_quick_start_is_three_commands_which_the_walk_begins_with() -> None:
+def test_the_walk_starts_with_the_three_commands_of_the_quick_start() -> None:
     (block,) = QUICK_START.findall((ROOT / "README.md").read_text("utf-8"))
     promised = [line.removeprefix("$ ").replace("my-project", "~/express") for line in block.splitlines()]
     typed = [step.type for step in steps()[:3]]

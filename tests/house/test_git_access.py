@@ -1,4 +1,4 @@
-"""What `git: {access: ...}` of a forge lets through, request by request, and where its secret goes."""
+"""The requests that `git: {access: ...}` of a forge allows, and the requests that get its secret."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUSH = ("GET {0}/info/refs?service=git-receive-pack", "POST {0}/git-receive-pack
 LARGE_FILES = ("POST {0}/info/lfs/objects/batch",)
 LOCKS = ("GET {0}/info/lfs/locks", "POST {0}/info/lfs/locks", "POST {0}/info/lfs/locks/verify")
 BESIDE = "GET {0}/info/lfs/objects/batch"
-# What a git client never asks for, or asks for in no such words.
+# Requests that a git client never sends, or never spells like this.
 OTHERS = (
     "GET {0}",
     "GET {0}/",
@@ -78,7 +78,7 @@ def allowed(policy: Policy, asked: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("forge", FORGES)
 @pytest.mark.parametrize("access", ["read", "readwrite"])
-def test_git_lets_through_what_a_git_client_asks_and_nothing_else(forge: str, access: str) -> None:
+def test_git_allows_only_requests_of_a_git_client(forge: str, access: str) -> None:
     policy = policy_of(forge, git={"access": access})
     locks = LOCKS if forge == "github" else ()
     meant = (*FETCH, *LARGE_FILES, *((*PUSH, *locks) if access == "readwrite" else ()))
@@ -93,9 +93,7 @@ def test_git_lets_through_what_a_git_client_asks_and_nothing_else(forge: str, ac
 
 @pytest.mark.parametrize("beside", [{}, {"web": {"access": "read"}}, {"api": {"access": "readwrite"}}])
 @pytest.mark.parametrize("access", ["read", "readwrite"])
-def test_the_secret_of_git_goes_into_what_a_git_client_asks_and_into_nothing_else(
-    access: str, beside: dict[str, Any]
-) -> None:
+def test_injects_the_git_secret_only_into_requests_of_a_git_client(access: str, beside: dict[str, Any]) -> None:
     policy = policy_of("github", git={"access": access, "auth": {"secret": "t"}}, **beside)
     meant = (*FETCH, *LARGE_FILES, *((*PUSH, *LOCKS) if access == "readwrite" else ()))
     every = (*FETCH, *PUSH, *LARGE_FILES, *LOCKS, *OTHERS)
@@ -105,7 +103,7 @@ def test_the_secret_of_git_goes_into_what_a_git_client_asks_and_into_nothing_els
 
 
 @pytest.mark.parametrize("forge", FORGES)
-def test_pages_and_archives_are_a_part_of_their_own(forge: str) -> None:
+def test_web_allows_pages_and_archives_and_git_does_not(forge: str) -> None:
     pages = lines(forge, tuple(one for one in OTHERS if one.startswith("GET {0}/")), ("/o/r",))
     assert allowed(policy_of(forge, git={"access": "readwrite"}), pages) == []
     assert allowed(policy_of(forge, web={"access": "read"}), pages) == pages
@@ -113,7 +111,7 @@ def test_pages_and_archives_are_a_part_of_their_own(forge: str) -> None:
 
 
 @pytest.mark.parametrize("forge", FORGES)
-def test_git_without_repositories_is_for_every_repository(forge: str) -> None:
+def test_git_without_repos_allows_every_repository(forge: str) -> None:
     text = f"services:\n  - {{name: {forge}, git: {{access: read}}}}\n"
     layer = parse_layer(text, name="project", file="p", shown="p", services=SERVICES)
     policy = compile_policy([layer], SERVICES)

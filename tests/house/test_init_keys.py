@@ -14,7 +14,7 @@ from run_cli import Ask, ask, empty_project
 
 __all__ = ["ask", "empty_project"]
 
-# The options and what the project file then says.
+# The options, and the keys that they write to the project file.
 KEYS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "agents": ((FIRST, SECOND, "--memory=4g"), {"agents": [FIRST, SECOND]}),
     "name": (("--name=App",), {"name": "App"}),
@@ -25,7 +25,7 @@ KEYS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "languages": (("--with=go",), {"packages": ["golang"]}),
     "base_image": (("--base-image=debian:13",), {"base_image": "debian:13"}),
 }
-# The others, and what they are about instead.
+# The other options, and what they change instead.
 NO_KEYS = {
     "provider": "the first policy",
     "detect": "the first policy",
@@ -42,12 +42,12 @@ NO_KEYS = {
 }
 
 
-def test_each_option_is_a_key_or_shapes_no_stack() -> None:
+def test_each_option_is_listed_as_a_key_or_as_no_key() -> None:
     assert {*inspect.signature(init).parameters} == {*KEYS, *NO_KEYS}
 
 
 @pytest.mark.parametrize("option", KEYS)
-def test_the_option_writes_its_key(empty_project: Path, ask: Ask, option: str) -> None:
+def test_each_option_writes_its_key(empty_project: Path, ask: Ask, option: str) -> None:
     words, expected = KEYS[option]
     agents = () if option == "agents" else (FIRST,)
     assert ask("init", *agents, *words).code == 0

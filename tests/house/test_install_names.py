@@ -67,7 +67,7 @@ def documents() -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-def test_no_document_installs_us_from_a_package_index() -> None:
+def test_no_document_installs_agent_sandbox_from_a_package_index() -> None:
     found = {
         str(path.relative_to(ROOT)): commands
         for path in documents()
@@ -133,7 +133,7 @@ def test_accepts_install_from_a_checkout_or_a_url(command: str) -> None:
     assert not installed_from_an_index(command)
 
 
-def test_the_distribution_has_a_name_of_our_own_and_the_command_keeps_its_name() -> None:
+def test_the_distribution_is_agent_sandbox_cli_and_the_command_is_agent_sandbox() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (project["name"], list(project["scripts"])) == (DISTRIBUTION, ["agent-sandbox"])
     assert project["entry-points"]["pipx.run"] == {DISTRIBUTION: project["scripts"]["agent-sandbox"]}

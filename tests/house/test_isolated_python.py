@@ -25,15 +25,15 @@ BETWEEN = re.compile(r"""[\s"'`,()\[\]*]+""")
 RUNS_MODULE = re.compile(r"-(?P<flags>[A-Za-z]{0,2})m")
 PYTHON = re.compile(r"(?:.*/)?python[0-9.]*|sys\.executable")
 RUNS_TEXT = {"-c", "-"}
-# What a benchmark is labelled with, and the columns of a table.
+# The label of a benchmark, and the columns of a table.
 HARMLESS = {"pass", "-"}
 ISOLATED = {"-P", "-I"}
 # Programs with a `-m` of their own: git, GNU install, iptables, setfacl, pytest and coverage.
 OTHERS = {"commit", "commit-tree", "install", "-A", "PROJECT_egress", "-R", "pytest", "coverage"}
 WITHIN = 8
-# Our own tests start `python -c` in folders of their own.
+# Our own tests start `python -c` in temporary folders.
 OWN = ("tests/",)
-# This file shows what it looks for; the other files are as an earlier release wrote them.
+# This file contains such calls as examples; an earlier release wrote the other files.
 EXEMPT = ("tests/house/test_isolated_python.py", "tests/e2e/earlier_release/")
 
 
@@ -89,11 +89,11 @@ FINE = (
 
 
 @each("text, expected", [*BARE.items(), *((text, []) for text in FINE)])
-def test_a_bare_call_is_noticed_however_it_is_written(text: str, expected: list[str]) -> None:
+def test_finds_python_calls_without_isolation_in_every_spelling(text: str, expected: list[str]) -> None:
     assert list(bare(text)) == expected
 
 
-# What a stranger could leave where somebody stands: names of ours, of what we need, and of what Python itself imports.
+# Modules that a stranger could plant: names of ours, of our dependencies, and of modules that Python itself imports.
 PLANTED = (
     *("agent_sandbox", "yaml", "h2", "pydantic", "mitmproxy", "typer"),
     *("venv", "pip", "ensurepip", "sitecustomize", "usercustomize", "json", "argparse", "runpy", "encodings"),
@@ -125,12 +125,12 @@ def ran(folder: Path) -> list[str]:
     return trace.read_text().split() if trace.exists() else []
 
 
-def test_a_planted_module_is_imported_by_a_bare_call(hostile: Path) -> None:
-    run_in(hostile, [sys.executable, "-m", "venv"])  # what the next tests would see, if it happened
+def test_a_call_without_isolation_imports_a_planted_module(hostile: Path) -> None:
+    run_in(hostile, [sys.executable, "-m", "venv"])  # proves that the next tests would notice an import
     assert ran(hostile) != []
 
 
-def test_no_command_imports_a_module_of_the_directory_it_runs_in(hostile: Path) -> None:
+def test_no_command_imports_modules_from_the_current_directory(hostile: Path) -> None:
     program = Path(sys.prefix) / "bin" / "agent-sandbox"
     commands = (PROXY, ("policy", "services", "resolve", "python"), ("init", "claude"), ("policy", "check"))
     said = [run_in(hostile, [program, *argv]) for argv in commands]
@@ -141,7 +141,7 @@ def test_no_command_imports_a_module_of_the_directory_it_runs_in(hostile: Path) 
 ACTION = {step["id"]: step for step in yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["runs"]["steps"]}
 
 
-def test_the_action_imports_nothing_of_a_pull_request(hostile: Path) -> None:
+def test_the_action_imports_nothing_from_a_pull_request(hostile: Path) -> None:
     temp, action = hostile.parent / "runner", hostile.parent / "action"
     temp.mkdir()
     # Without a network, pip can't install the action; it fails after it has been started.

@@ -1,4 +1,4 @@
-"""The laws: an ordinary run always tries the same examples, and a deep run says how to repeat what it found."""
+"""The laws: an ordinary run always tries the same examples, and a deep run prints how to repeat a failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_deep(file: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("profile", "same"), [("fast", True), ("fresh", False), ("deep", False)])
-def test_the_default_profile_alone_tries_the_same_examples_each_time(profile: str, same: bool) -> None:  # noqa: FBT001
+def test_only_the_default_profile_repeats_the_same_examples(profile: str, same: bool) -> None:  # noqa: FBT001
     assert settings.get_profile(profile).derandomize is same
 
 
@@ -42,7 +42,7 @@ def test_a_deep_run_shows_the_failing_test_case_and_how_to_repeat_it(tmp_path: P
     ]
 
 
-def test_a_deep_run_in_which_every_law_holds_says_so(tmp_path: Path) -> None:
+def test_a_deep_run_reports_that_every_law_holds(tmp_path: Path) -> None:
     (tmp_path / "test_law.py").write_text(FALSE.replace("number < 1000", "number == number"))
     run = run_deep(tmp_path / "test_law.py")
     assert (run.returncode, run.stdout, run.stderr) == (0, "seed 7\nevery law holds\n", "")

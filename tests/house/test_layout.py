@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: names, sizes, what may stand in src/."""
+"""The house rules that a machine can check: names, sizes, and what src/ can contain."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines(path: Path) -> int:
     return path.read_text().count("\n")
 
 
-def test_every_module_with_functions_has_a_test_of_its_own_name() -> None:
+def test_every_module_with_functions_has_a_test_file_of_the_same_name() -> None:
     wanted = {
         UNIT / path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py")
         for path in MODULES
@@ -44,7 +44,7 @@ def test_every_module_with_functions_has_a_test_of_its_own_name() -> None:
     assert sorted(str(path.relative_to(ROOT)) for path in wanted if not path.exists()) == []
 
 
-def test_every_unit_test_has_a_module_of_its_own_name() -> None:
+def test_every_unit_test_file_has_a_module_of_the_same_name() -> None:
     modules = {path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py") for path in MODULES}
     strays = [path for path in UNIT.rglob("test_*.py") if path.relative_to(UNIT) not in modules]
     assert strays == []
@@ -74,7 +74,7 @@ def test_source_names_no_agent() -> None:
 
 
 @pytest.mark.parametrize("word", ["TODO", "FIXME", "pytest.skip", "pytest.xfail", "mark.skip", "mark.xfail"])
-def test_nothing_is_left_open_or_switched_off(word: str) -> None:
+def test_no_file_contains_todos_or_skipped_tests(word: str) -> None:
     grep = subprocess.run(
         ["git", "grep", "--line-number", "--fixed-strings", word, "--", ":!tests/house", ":!pyproject.toml"],
         cwd=ROOT,
@@ -120,7 +120,7 @@ def _file_name(head: re.Match[str]) -> str:
     return f"{int(head['number']):04d}-{'-'.join(words)}.md"
 
 
-def test_every_folder_says_what_belongs_in_it() -> None:
+def test_every_package_has_a_docstring() -> None:
     folders = {path.parent for path in MODULES}
     assert [str(one.relative_to(ROOT)) for one in sorted(folders) if not _docstring(one / "__init__.py")] == []
 
@@ -129,7 +129,7 @@ def _docstring(path: Path) -> str | None:
     return ast.get_docstring(ast.parse(path.read_text())) if path.exists() else None
 
 
-def test_glossary_is_alphabetical_and_uses_no_term_that_it_replaces() -> None:
+def test_glossary_is_sorted_and_replaces_none_of_its_own_terms() -> None:
     table = (ROOT / "docs" / "glossary.md").read_text("utf-8").partition("| --- |")[2].splitlines()[1:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     terms = [term for term, _, _ in rows]
@@ -177,7 +177,7 @@ def needs_dataclass(node: ast.ClassDef) -> bool:
     return bool(node.bases or options & NO_COUNTERPART or "@cached_property" in ast.unparse(node))
 
 
-def test_values_are_structs_where_they_can_be() -> None:
+def test_classes_are_structs_unless_they_need_a_data_class() -> None:
     """At each start, Python takes a millisecond to create a data class (ADR 72)."""
     found = data_classes()
     bases = {ast.unparse(base) for _, node in found for base in node.bases}

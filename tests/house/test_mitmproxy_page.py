@@ -80,7 +80,7 @@ def overrides() -> Iterator[tuple[str, str, str]]:
     for file, tree in SOURCES.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                # Raises for a class that is not at the top level: define classes of mitmproxy's only there.
+                # Raises for a class that is not at the top level: define subclasses of mitmproxy's classes only there.
                 bases = getattr(_module(file), node.name).__mro__[1:]
                 for name in _defined(node):
                     if base := next((base for base in bases if _is_mitmproxys(base) and _defines(base, name)), None):
@@ -118,7 +118,7 @@ def patches() -> Iterator[tuple[str, str]]:
 
 
 def assigned(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module sets or deletes in mitmproxy's modules and classes. `vars` counts: it is a way to do so."""
+    """Yield the names that a module sets or deletes in mitmproxy's modules and classes, also through `vars`."""
     names = imported(tree)
     for node in ast.walk(tree):
         target: ast.AST = node
@@ -154,12 +154,12 @@ def test_page_lists_each_patch() -> None:
     assert sorted(listed) == sorted(patches())
 
 
-def test_each_row_says_why_it_exists_and_what_retires_it() -> None:
+def test_no_row_has_an_empty_or_missing_cell() -> None:
     table = [row for heading in ("Imports", "Overrides", "Patches") for row in rows(heading)]
     assert [row for row in table if len(row) != 5 or not all(row)] == []
 
 
-def test_patches_are_found_in_every_form() -> None:
+def test_finds_patches_in_every_form() -> None:
     tree = ast.parse(
         "from mitmproxy.proxy import layer\nfrom mitmproxy.http import Headers as Fields\n"
         "layer.Layer = 1\n"

@@ -1,4 +1,4 @@
-"""Every example of the policy language is a file, loads, and decides as the document beside it says."""
+"""Every example of the policy language is a file that loads and decides as its cases file says."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def answer(policy: Policy, line: str) -> str:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_decides_as_it_says(example: Path) -> None:
+def test_each_example_decides_as_its_cases_file_says(example: Path) -> None:
     assert_decides(load_policy(example), example)
 
 
 @pytest.mark.parametrize("example", LAYERED, ids=lambda path: path.parent.name)
-def test_an_example_of_layers_decides_as_it_says(example: Path) -> None:
+def test_each_example_with_layers_decides_as_its_cases_file_says(example: Path) -> None:
     layers = [layer_beside(name, example.with_name(f"{name}.yaml")) for name in BESIDE]
     assert_decides(load_policy(example, layers=layers), example)
 
@@ -61,7 +61,7 @@ def test_each_kind_of_credential_is_documented(kind: CredentialKind) -> None:
     assert all(f"{option}: " in rows[0] for option in kind.options)
 
 
-def test_the_tests_of_an_example_hold() -> None:
+def test_the_tests_in_the_examples_pass() -> None:
     services = shipped_services()
     layers = [load_layer(LayerFile(name="project", path=path), services=services) for path in EXAMPLES]
     tried = [(compile_policy([layer], services), case) for layer in layers for case in layer.spec.tests]
@@ -85,12 +85,12 @@ def answered(policy: Policy, case: TestSpec) -> Effect:
         return Effect.DENY
 
 
-def test_every_example_stands_in_the_document_as_it_is() -> None:
+def test_the_documents_show_every_example_unchanged() -> None:
     pattern = r"<!-- (examples/\S+) -->\n```yaml\n(.*?)```"
     shown = dict(found for text in DOCUMENTS for found in re.findall(pattern, text, re.DOTALL))
     files = (FOLDER / "examples").rglob("*.yaml")
     assert shown == {str(path.relative_to(FOLDER)): path.read_text("utf-8") for path in files}
 
 
-def test_the_document_names_every_word_that_is_planned() -> None:
+def test_the_schema_page_names_every_reserved_key() -> None:
     assert [key for _, key in RESERVED_KEYS if f"`{key}`" not in SCHEMA] == []

@@ -1,4 +1,4 @@
-"""The policy is asked once per question: these count the calls, whoever makes them."""
+"""The policy engine decides each request once: these tests count the calls of its functions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CODES = {function.__code__: function.__name__ for function in (decide, allows, d
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """Count the calls of the policy engine. By its code, because each module imports the functions by name."""
+    """Count the calls of the policy engine by code object, because each module imports the functions by name."""
     calls: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _: object) -> None:
@@ -86,7 +86,7 @@ def addons(policy: Policy, secrets: Path | None = None) -> tuple[Enforcer, Strea
     return Enforcer(lambda: policy, clock=lambda: 0.0, injector=Injector(secrets)), Streamer()
 
 
-def test_a_request_is_one_question(policy: Callable[[str], Policy]) -> None:
+def test_a_request_calls_decide_once(policy: Callable[[str], Policy]) -> None:
     wire = Wire(PLAIN, *addons(policy(RULES)))
     with counted() as calls:
         wire.client_sends(GET)
@@ -94,14 +94,14 @@ def test_a_request_is_one_question(policy: Callable[[str], Policy]) -> None:
     assert (wire.to_client, calls) == (OK, {"decide": 1})
 
 
-def test_a_denied_request_is_one_question_where_no_rule_reads_bodies(policy: Callable[[str], Policy]) -> None:
+def test_a_denied_request_calls_decide_once_if_no_rule_reads_bodies(policy: Callable[[str], Policy]) -> None:
     wire = Wire(PLAIN, *addons(policy("version: 1\ndomains: [b.test]")))
     with counted() as calls:
         assert wire.client_sends(GET).startswith(b"HTTP/1.1 403")
     assert calls == {"decide": 1}
 
 
-def test_a_body_that_is_read_is_a_question_of_its_own(policy: Callable[[str], Policy]) -> None:
+def test_a_body_that_is_read_is_decided_separately(policy: Callable[[str], Policy]) -> None:
     wire = Wire(PLAIN, *addons(policy(RULES)))
     with counted() as calls:
         wire.client_sends(GRAPHQL)
@@ -113,7 +113,7 @@ def test_a_body_that_is_read_is_a_question_of_its_own(policy: Callable[[str], Po
     assert wire.to_server.endswith(QUESTION)
 
 
-def test_each_stream_of_http2_is_one_question(policy: Callable[[str], Policy]) -> None:
+def test_each_http2_stream_calls_decide_once(policy: Callable[[str], Policy]) -> None:
     wire = Http2Wire(*addons(policy(RULES)))
     with counted() as calls:
         wire.request(path="/x/1")
@@ -121,7 +121,7 @@ def test_each_stream_of_http2_is_one_question(policy: Callable[[str], Policy]) -
     assert (len(wire.servers), calls) == (2, {"decide": 2})
 
 
-def test_a_websocket_is_one_question_whatever_goes_over_it(policy: Callable[[str], Policy]) -> None:
+def test_a_websocket_calls_decide_once_for_all_its_messages(policy: Callable[[str], Policy]) -> None:
     wire = Wire(PLAIN, *addons(policy(RULES)))
     with counted() as calls:
         wire.client_sends(GET[:-2] + UPGRADE)
@@ -134,7 +134,7 @@ def test_a_websocket_is_one_question_whatever_goes_over_it(policy: Callable[[str
 
 
 @pytest.mark.parametrize(("stored", "questions"), [(True, 1), (False, 2)])
-def test_a_request_whose_secret_is_missing_is_asked_for_without_it(
+def test_a_request_whose_secret_is_missing_is_decided_again_without_the_secret(
     policy: Callable[[str], Policy], tmp_path: Path, *, stored: bool, questions: int
 ) -> None:
     current = policy("""
@@ -190,7 +190,7 @@ class Front:
 
 
 @pytest.mark.parametrize("http1", ["lane", "mitmproxy"])
-async def test_a_connect_is_one_question_and_the_request_in_it_another(
+async def test_a_connect_and_the_request_in_its_tunnel_are_decided_once_each(
     policy: Callable[[str], Policy], http1: str
 ) -> None:
     front = Front(policy(f"{RULES}settings: {{http1: {http1}}}\n"))
@@ -200,7 +200,7 @@ async def test_a_connect_is_one_question_and_the_request_in_it_another(
     assert calls == {"decide_connect": 1, "decide": 1}
 
 
-async def test_a_passthrough_is_one_question(policy: Callable[[str], Policy]) -> None:
+async def test_a_passthrough_calls_decide_connect_once(policy: Callable[[str], Policy]) -> None:
     front, begun = Front(policy(RULES)), hello(b"b.test")
     with counted() as calls:
         forwarded, _ = await front.serve(b"CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n", begun)

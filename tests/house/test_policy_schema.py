@@ -1,4 +1,4 @@
-"""What the documents show as a policy is one for the JSON Schema, too, and a slip of the hand is none."""
+"""The JSON Schema accepts the policies that the documents show, and rejects typing errors."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def loads(policy: Any) -> bool:  # noqa: ANN401 - as above
     return True
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_a_valid_json_schema() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("path", [*EXAMPLES, *RENDERED], ids=lambda path: "/".join(path.parts[-3:]))
-def test_every_policy_that_is_shown_or_rendered_fits_the_schema(path: Path) -> None:
+def test_the_schema_accepts_every_example_and_every_rendered_policy(path: Path) -> None:
     assert refused(yaml.safe_load(path.read_text("utf-8"))) == []
 
 
@@ -61,7 +61,7 @@ def test_every_policy_that_is_shown_or_rendered_fits_the_schema(path: Path) -> N
         "tests: [{alow: x}]",
     ],
 )
-def test_a_slip_of_the_hand_is_seen_by_an_editor(text: str) -> None:
+def test_the_schema_rejects_typing_errors(text: str) -> None:
     assert refused(yaml.safe_load(text)) != []
 
 
@@ -79,7 +79,7 @@ def test_a_slip_of_the_hand_is_seen_by_an_editor(text: str) -> None:
         ("host_services: {x: {to: 'host:80', method: get}}", False),
     ],
 )
-def test_older_words_are_for_an_editor_what_they_are_for_the_loader(text: str, *, is_one: bool) -> None:
+def test_schema_and_loader_agree_on_older_keys(text: str, *, is_one: bool) -> None:
     policy = yaml.safe_load(text)
     assert (loads(policy), refused(policy) == []) == (is_one, is_one)
 
@@ -94,7 +94,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("kind", "is_one"), KINDS.items())
-def test_a_secret_is_for_an_editor_what_it_is_for_the_loader(kind: str, *, is_one: bool) -> None:
+def test_schema_and_loader_agree_on_kinds_of_credentials(kind: str, *, is_one: bool) -> None:
     headers = f"{{X: {{secret: s, transform: {{type: {kind}}}}}}}"
     policy = yaml.safe_load(f"domains: [{{host: a.test, transform: {{request: {{headers: {headers}}}}}}}]")
     assert (loads(policy), refused(policy) == []) == (is_one, is_one)
@@ -105,7 +105,7 @@ def test_a_secret_is_for_an_editor_what_it_is_for_the_loader(kind: str, *, is_on
 @pytest.mark.parametrize(
     "said", ["inspect: true", "rules: [{max_body: 1}]", "rules: [{graphql: {query: [a]}}]", "transform: null"]
 )
-def test_what_a_deny_does_not_take_is_marked_by_an_editor(said: str) -> None:
+def test_schema_and_loader_reject_keys_that_a_deny_cannot_have(said: str) -> None:
     policy = yaml.safe_load(f"deny: [{{host: a.test, {said}}}]")
     assert (loads(policy), refused(policy) == []) == (False, False)
 
@@ -114,7 +114,7 @@ RENAMED = {"methods": "method", "schemes": "scheme"}
 
 
 def changed(value: Any) -> Iterator[Any]:  # noqa: ANN401 - as above
-    """Yield what a value becomes where one part of it is written otherwise, or left out."""
+    """Yield copies of a value in which one part is changed or left out."""
     yield from (None, [], {}, "x", 0, [value])
     if isinstance(value, str):
         yield from (value.lower(), value.upper(), {"name": value}, {"host": value})
@@ -129,7 +129,7 @@ def changed(value: Any) -> Iterator[Any]:  # noqa: ANN401 - as above
 
 
 @pytest.mark.parametrize("name", ["older", "short", "inspect", "reload"])
-def test_what_loads_is_marked_by_no_editor(name: str) -> None:
+def test_the_schema_accepts_every_changed_example_that_loads(name: str) -> None:
     policy = yaml.safe_load((ROOT / f"docs/policy/examples/{name}.yaml").read_text("utf-8"))
     editor = Draft202012Validator(SCHEMA)
     assert [other for other in changed(policy) if not editor.is_valid(other or {}) and loads(other)] == []

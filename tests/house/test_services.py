@@ -1,4 +1,4 @@
-"""Every service is what it says: each entry is probed, sinks beside it stay shut, and each names why, risk and date."""
+"""Every service allows its sample requests, denies data sinks, and names its reasons, risks and date."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_sandbox.policy.file.entry_spec import DomainSpec
 
 CASES = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
-# Read once: a catalogue reads a service whenever it is asked for one.
+# Read once: a catalogue reads a service's file at each access.
 SERVICES = dict(shipped_services())
 TABLE = (
     (Path(__file__).resolve().parents[2] / "docs" / "policy" / "services.md")
@@ -32,9 +32,9 @@ TABLE = (
     .partition("<!-- table -->")[2]
 )
 PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
-# Archives whose clients check a signature, and ask over plain HTTP as they are set up.
+# Archives whose clients check signatures, and use plain HTTP by default.
 SIGNED = {"alpine", "ubuntu"}
-# Forges and registries are for reading; these questions are asked by POST.
+# Forges and registries that are for reading. The requests in QUESTIONS use POST.
 READING = [
     "alpine",
     "bitbucket",
@@ -73,7 +73,7 @@ def entries(service: str) -> tuple[DomainSpec, ...]:
 
 
 def whole_of(service: str) -> Policy:
-    """All that can be chosen of a service."""
+    """Return the policy of a service with all options at their highest level."""
     declared = SERVICES[service].spec.declared
     most = {name: {"access": kind.levels[-1]} for name, kind in declared.items() if isinstance(kind, Access)}
     spec = PolicySpec.model_validate({"services": [{"name": service, **most}]})
@@ -96,7 +96,7 @@ def answer(service: str, line: str, policy: Policy | None = None) -> Effect:
     return decide(policy, request).effect
 
 
-def test_services_of_one_host_share_its_key() -> None:
+def test_services_of_the_same_host_can_use_the_same_key() -> None:
     by_host = defaultdict[str, list[str]](list)
     for name, layer in SERVICES.items():
         for option, kind in layer.spec.declared.items():
@@ -110,7 +110,7 @@ def test_services_of_one_host_share_its_key() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_each_entry_of_a_service_lets_its_probe_through_by_itself(service: str) -> None:
+def test_a_service_allows_the_sample_request_of_each_entry(service: str) -> None:
     whole = whole_of(service)
     assert [entry.probe for entry in entries(service) if answer(service, entry.probe, whole) != "allow"] == []
     asked = [urlsplit(entry.probe.partition(" ")[2]).hostname or "" for entry in entries(service)]
@@ -120,12 +120,12 @@ def test_each_entry_of_a_service_lets_its_probe_through_by_itself(service: str) 
 
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_below_the_hosts_of_a_service_nobody_is_let_in(service: str, method: str) -> None:
+def test_a_service_denies_subdomains_of_its_exact_hosts(service: str, method: str) -> None:
     exact = {entry.host.name for entry in entries(service) if not entry.host.reach}
     assert [host for host in exact if answer(service, f"{method} https://evil.{host}/") != "deny"] == []
 
 
-def test_a_wildcard_stands_where_every_name_below_is_the_provider_s_own() -> None:
+def test_only_four_known_entries_of_services_are_wildcards() -> None:
     wide = {(service, str(entry.host)) for service in SERVICES for entry in entries(service) if entry.host.reach}
     assert wide == {
         ("cursor", "*.api5.cursor.sh"),
@@ -136,12 +136,12 @@ def test_a_wildcard_stands_where_every_name_below_is_the_provider_s_own() -> Non
 
 
 @pytest.mark.parametrize("service", CASES)
-def test_a_service_lets_through_what_it_is_for_and_no_sink_beside(service: str) -> None:
+def test_a_service_decides_as_its_cases_in_services_yaml_say(service: str) -> None:
     lines = [(effect, line) for effect, lines in CASES[service].items() for line in lines]
     assert [(answer(service, line), line) for _, line in lines] == lines
 
 
-# Where an option lets something be written, what stays shut whatever is chosen.
+# Requests that stay denied with all options, for services with options that allow writing.
 NEVER = {
     "bitbucket": [
         "POST https://api.bitbucket.org/2.0/snippets",
@@ -187,7 +187,7 @@ NEVER = {
     "service",
     [name for name in SERVICES if not all(isinstance(kind, Auth) for kind in SERVICES[name].spec.declared.values())],
 )
-def test_no_option_opens_a_place_for_others_to_read(service: str) -> None:
+def test_a_service_denies_sensitive_writes_even_with_all_options(service: str) -> None:
     assert [line for line in NEVER[service] if answer(service, line, whole_of(service)) != "deny"] == []
 
 
@@ -204,7 +204,7 @@ COMMENT = "mutation CommentCreate($input: AddCommentInput!) { addComment(input: 
 WRITES = {"api": {"access": "readwrite"}}
 
 
-def test_graphql_reads_and_with_writing_chosen_writes_issues_and_pull_requests() -> None:
+def test_graphql_allows_queries_and_with_write_access_comments() -> None:
     for document in (ISSUES, FEATURES):
         assert [by_graphql(document), by_graphql(document, readonly=True), by_graphql(document, **WRITES)] == [
             "allow"
@@ -216,7 +216,7 @@ def test_graphql_reads_and_with_writing_chosen_writes_issues_and_pull_requests()
 NAMED = 'query { repository(owner: "o", name: "n") { issues { nodes { title } } } }'
 
 
-def test_graphql_reads_only_the_repositories_that_are_named() -> None:
+def test_graphql_allows_only_queries_of_the_listed_repositories() -> None:
     for document, repositories, expected in (
         (NAMED, ["o/n"], "allow"),
         (NAMED, ["o/*"], "allow"),
@@ -229,7 +229,7 @@ def test_graphql_reads_only_the_repositories_that_are_named() -> None:
     assert by_graphql(NAMED, repos=["o/n"], readonly=True) == "allow"
 
 
-def test_no_option_opens_the_rest_of_graphql() -> None:
+def test_graphql_denies_other_operations_even_with_write_access() -> None:
     rest = [
         *(
             "createRepository",
@@ -245,7 +245,7 @@ def test_no_option_opens_the_rest_of_graphql() -> None:
     assert [one for one in documents if by_graphql(one, **WRITES) != "deny"] == []
 
 
-def test_what_is_said_of_issues_and_pull_requests_is_what_writing_is_for() -> None:
+def test_write_access_to_github_allows_writing_issues_and_pull_requests() -> None:
     said = [
         *("POST issues", "PATCH issues/1", "POST issues/1/comments", "PATCH issues/comments/1", "POST issues/1/labels"),
         *("POST pulls", "PATCH pulls/1", "POST pulls/1/comments", "POST pulls/1/comments/2/replies"),
@@ -256,36 +256,36 @@ def test_what_is_said_of_issues_and_pull_requests_is_what_writing_is_for() -> No
 
 
 @pytest.mark.parametrize("service", ["anthropic", "claude", "codex", "copilot", "gemini", "openai", "openrouter"])
-def test_the_risk_of_a_model_names_servers_that_it_may_contact(service: str) -> None:
+def test_the_risk_of_a_model_service_names_the_servers_that_it_can_contact(service: str) -> None:
     assert any("any server that a request makes" in entry.risk for entry in entries(service))
 
 
-def test_for_every_service_something_is_tried_that_stays_shut() -> None:
+def test_every_service_has_a_case_that_must_be_denied() -> None:
     assert [name for name in SERVICES if not CASES.get(name, {}).get("deny")] == []
     assert set(CASES) == set(SERVICES)
 
 
 @pytest.mark.parametrize("publishing", PUBLISHING)
-def test_what_publishes_is_denied_where_packages_are_read(publishing: str) -> None:
+def test_a_registry_denies_the_requests_of_its_publish_service(publishing: str) -> None:
     reading = publishing.removesuffix("-publish")
     sinks = [entry.probe for entry in entries(publishing)]
     assert [line for line in sinks if answer(reading, line) != "deny"] == []
 
 
 @pytest.mark.parametrize("service", [name for name in SERVICES if name.endswith("-telemetry")])
-def test_telemetry_is_denied_where_its_tool_is_allowed(service: str) -> None:
+def test_a_service_denies_the_requests_of_its_telemetry_service(service: str) -> None:
     reports = [entry.probe for entry in entries(service) if "resources.jetbrains.com" not in entry.probe]
     assert [line for line in reports if answer(service.removesuffix("-telemetry"), line) != "deny"] == []
 
 
 @pytest.mark.parametrize("service", READING)
-def test_a_registry_is_for_reading(service: str) -> None:
+def test_registries_and_forges_allow_other_methods_only_on_known_paths(service: str) -> None:
     others = [rule for rule in policy_of(service).rules.rules if rule.conditions.methods != frozenset({"GET", "HEAD"})]
     assert {str(rule.conditions.path) for rule in others} == QUESTIONS.get(service, set())
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_says_why_each_rule_is_there_what_is_risked_and_when_somebody_looked(service: str) -> None:
+def test_a_service_has_reasons_risks_sample_requests_and_a_date(service: str) -> None:
     spec, rules = SERVICES[service].spec, policy_of(service).rules.rules
     assert all((spec.title, spec.reason, re.fullmatch(r"20\d\d-[01]\d-[0-3]\d", spec.date)))
     assert [str(entry.host) for entry in entries(service) if not (entry.risk and entry.probe and entry.ports)] == []
@@ -293,20 +293,20 @@ def test_a_service_says_why_each_rule_is_there_what_is_risked_and_when_somebody_
     assert (spec.allow, spec.deny, spec.services) == ((), (), ())
 
 
-def test_what_people_call_a_service_leads_to_one_and_is_no_name_of_another() -> None:
+def test_aliases_of_services_are_unique_and_not_names_of_services() -> None:
     words = [word for layer in SERVICES.values() for word in also_called(layer)]
     words += [word for also in aliases().values() for word in also]
     assert sorted({*words} & {*SERVICES, *aliases()}) == []
     assert sorted({word for word in words if words.count(word) > 1 or word != word.casefold()}) == []
 
 
-def test_the_document_holds_each_service_in_its_own_words() -> None:
+def test_the_document_lists_each_service_with_its_title_and_reason() -> None:
     said = [f"| `{name}` | {layer.spec.title} | {layer.spec.reason} |" for name, layer in SERVICES.items()]
     assert sorted(said) == sorted(row for row in TABLE.splitlines() if row.startswith("| `"))
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_goes_over_tls_and_by_named_methods_alone(service: str) -> None:
+def test_a_service_names_its_methods_and_uses_https_unless_its_packages_are_signed(service: str) -> None:
     schemes = frozenset({"https"} | ({"http"} if service in SIGNED else set()))
     rules = [rule for entry in entries(service) for rule in entry.rules]
     assert [rule for rule in rules if set(rule.schemes) != schemes or not rule.methods] == []

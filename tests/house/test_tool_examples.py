@@ -14,7 +14,7 @@ __all__ = ["ask", "empty_project"]
 REVIEW = Path(__file__).resolve().parents[2] / "docs" / "policy" / "review.md"
 
 
-def test_every_command_of_the_document_prints_what_stands_there(
+def test_every_command_prints_what_the_page_shows(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable, value in {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}.items():

@@ -1,4 +1,4 @@
-"""A table that is one test still tells each of its rows that fails."""
+"""A table that is one test reports each of its failing rows."""
 
 import pytest
 
@@ -11,11 +11,11 @@ def halves(number: int, expected: int) -> None:
         pytest.fail("below zero")
 
 
-def test_rows_that_hold_are_silent() -> None:
+def test_passing_rows_raise_nothing() -> None:
     each(("number", "expected"), [(2, 1), (5, 2)])(halves)()
 
 
-def test_every_row_that_fails_is_told_with_its_values() -> None:
+def test_reports_every_failing_row_with_its_values() -> None:
     with pytest.raises(BaseExceptionGroup) as told:
         each("number, expected", [(2, 2), (4, 2), (-2, -1)])(halves)()
     assert told.value.message == "2 of 3 rows"
@@ -29,21 +29,21 @@ def limit() -> int:
 
 
 @each("number", range(3))
-def test_what_no_column_names_is_a_fixture(number: int, limit: int) -> None:
+def test_parameters_without_a_column_are_fixtures(number: int, limit: int) -> None:
     assert number < limit
 
 
 @each("first", ("a", "b"))
 @each("second", ("c", "d"))
-def test_tables_stack(first: str, second: str) -> None:
+def test_tables_can_be_stacked(first: str, second: str) -> None:
     assert first < second
 
 
-def test_a_table_without_rows_is_no_test() -> None:
+def test_rejects_a_table_without_rows() -> None:
     with pytest.raises(ValueError, match="a table without rows proves nothing: number"):
         each("number", [])
 
 
-def test_a_row_too_short_is_a_mistake_of_the_table() -> None:
+def test_rejects_a_row_with_too_few_values() -> None:
     with pytest.raises(ValueError, match="shorter"):
         each(("number", "expected"), [(1,)])

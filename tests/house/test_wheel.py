@@ -1,4 +1,4 @@
-"""What is built for users holds all that the checkout holds."""
+"""The wheel and the sdist contain all files of the checkout that they need."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tracked(*folders: str) -> set[str]:
-    """Return what git holds below these folders."""
+    """Return the files in these folders that git tracks."""
     listed = subprocess.run(["git", "ls-files", "--", *folders], cwd=ROOT, check=True, capture_output=True, text=True)
     return set(listed.stdout.split())
 
 
-def test_the_wheel_holds_the_package_and_its_data(dist: Path) -> None:
+def test_the_wheel_contains_exactly_the_package_and_its_data(dist: Path) -> None:
     with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
         names = set(wheel.namelist())
     wanted = {path.removeprefix("src/") for path in tracked("src")}
@@ -39,7 +39,7 @@ def test_the_wheel_holds_the_package_and_its_data(dist: Path) -> None:
     assert {name for name in names - wanted if ".dist-info/" not in name} == set()
 
 
-def test_the_sdist_holds_what_a_wheel_is_made_of(dist: Path) -> None:
+def test_the_sdist_contains_the_sources_of_the_wheel(dist: Path) -> None:
     archive = next(dist.glob("*.tar.gz"))
     with tarfile.open(archive) as sdist:
         names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}

@@ -1,4 +1,4 @@
-"""How much work one decision makes: counted in steps, and the same however many rules ask for the same thing."""
+"""The work of one decision, counted in steps: the same for any number of rules with the same condition."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,7 +68,7 @@ def header_rule(number: int) -> Entry:
 
 @each("of", [denying, allowing])
 @each("number", [1, 40])
-def test_a_query_is_decoded_once_however_many_rules_ask(
+def test_decodes_a_query_once_for_any_number_of_rules(
     of: Callable[[int, Callable[[int], Entry]], Policy], number: int
 ) -> None:
     rules, request = of(number, query_rule), asked(f"/?{QUERY}{of.__name__}{number}")
@@ -77,7 +77,7 @@ def test_a_query_is_decoded_once_however_many_rules_ask(
 
 
 @each("number", [1, 40])
-def test_a_header_is_read_once_however_many_rules_ask(number: int) -> None:
+def test_reads_a_header_once_for_any_number_of_rules(number: int) -> None:
     rules, request = denying(number, header_rule), asked("/", LISTS)
     assert steps(headers, "_widely", lambda: decide(rules, request)) == 1
     assert steps(headers, "_widely", lambda: decide(rules, request)) == 0
@@ -85,7 +85,7 @@ def test_a_header_is_read_once_however_many_rules_ask(number: int) -> None:
 
 @each("text", ["/**/a*a/**/a*a/**", "/**/a/**/a/**/a/**/b", "/**/a/a/a/b/**", "/**/**/**/**", "/**/*/**/*b"])
 @each("unit", ["/a", "/aa", "/ab", "/"])
-def test_a_glob_takes_steps_by_its_length_times_the_path_s(text: str, unit: str) -> None:
+def test_matching_a_glob_takes_at_most_its_length_times_the_path_length_in_steps(text: str, unit: str) -> None:
     of, path = split_glob(text), unit * MAX_SEGMENTS
     assert steps(glob, "segment_matches", lambda: glob_matches(of, path)) <= len(of) * (MAX_SEGMENTS + 1)
 
@@ -94,17 +94,17 @@ def test_a_denial_compares_a_bounded_number_of_rules() -> None:
     rules = allowing(1_000, lambda number: {"methods": ["POST"], "path": {"exact": f"/p/{number}"}})
     request = asked("/p/900")
     assert steps(Rule, "differences", lambda: decide(rules, request)) <= MAX_COMPARED + 1
-    # Among so many, the one for this very path is found all the same.
+    # The rule for this path is found even among so many rules.
     assert decide(rules, request).reason.startswith("host a.test is allowed, method GET is not: ")
 
 
-def test_what_awaits_its_body_is_found_without_words_for_a_denial() -> None:
+def test_awaits_operation_computes_no_differences_between_rule_and_request() -> None:
     rules = allowing(100, lambda number: {"path": {"exact": f"/p/{number}"}, "graphql": {"query": ["a"]}})
     assert steps(Rule, "differences", lambda: awaits_operation(rules, asked("/other"))) == 0
 
 
 @given(specs, requests)
-def test_what_is_allowed_without_words_is_what_is_allowed(spec: Entry, request: Request) -> None:
+def test_allows_agrees_with_decide(spec: Entry, request: Request) -> None:
     assert allows(policy(spec), request) is decide(policy(spec), request).allowed
 
 
@@ -116,12 +116,12 @@ GLOBS = st.lists(st.sampled_from(["a", "ab", "*", "a*", "*b", "a*b", "**", ""]),
     GLOBS.map(lambda parts: "/" + "/".join(parts)).filter(lambda text: "//" not in text and text.count("*") <= 8),
     st.lists(SEGMENTS, max_size=7).map(lambda parts: "/" + "/".join(parts)),
 )
-def test_a_glob_matches_what_trying_every_way_finds(text: str, path: str) -> None:
+def test_a_glob_matches_like_an_exhaustive_search(text: str, path: str) -> None:
     assert glob_matches(split_glob(text), path) is every_way(split_glob(text), tuple(path.split("/")))
 
 
 def every_way(of: tuple[Segment, ...], segments: tuple[str, ...]) -> bool:
-    """Read a glob as the documentation tells it, with no thought for how long it takes."""
+    """Match a glob as the documentation describes it, without regard to speed."""
     if not of:
         return not segments
     if of[0] != glob.ANY_DEPTH:

@@ -1,4 +1,4 @@
-"""The laws of covers: what it proves holds for every request, and dropping a condition is always proven."""
+"""The laws of covers: its proofs hold for every request, and a rule with fewer conditions always covers."""
 
 import dataclasses
 from typing import Any
@@ -29,7 +29,7 @@ def matches(rule: Rule, effect: Effect, request: Request) -> bool:
 
 
 @given(drawn, drawn, st.lists(requests, min_size=10, max_size=10), st.sampled_from(Effect))
-def test_what_covers_proves_holds_for_every_request(
+def test_a_covering_rule_matches_every_request_of_the_covered_rule(
     wide: Rule, narrow: Rule, asked: list[Request], effect: Effect
 ) -> None:
     if covers(wide.conditions, narrow.conditions):
@@ -37,7 +37,9 @@ def test_what_covers_proves_holds_for_every_request(
 
 
 @given(drawn, st.sets(st.sampled_from(CONDITIONS), max_size=3), st.lists(requests, min_size=10, max_size=10))
-def test_with_fewer_conditions_it_is_covered(rule: Rule, dropped: set[str], asked: list[Request]) -> None:
+def test_a_rule_with_fewer_conditions_covers_the_original_rule(
+    rule: Rule, dropped: set[str], asked: list[Request]
+) -> None:
     fewer: dict[str, Any] = dict.fromkeys(dropped)
     wide = dataclasses.replace(rule, conditions=replace(rule.conditions, **fewer))
     assert covers(wide.conditions, rule.conditions)
@@ -45,7 +47,7 @@ def test_with_fewer_conditions_it_is_covered(rule: Rule, dropped: set[str], aske
 
 
 @given(drawn, drawn)
-def test_each_of_two_that_cover_one_another_matches_the_same(one: Rule, other: Rule) -> None:
+def test_rules_that_cover_each_other_have_equal_ports_max_body_and_query(one: Rule, other: Rule) -> None:
     first: Conditions = one.conditions
     assert covers(first, first)
     if covers(first, other.conditions) and covers(other.conditions, first):

@@ -1,4 +1,4 @@
-"""The laws of editing in place, on files written in every way that a person may choose."""
+"""The laws of editing in place, on files in every style that a person can choose."""
 
 import json
 import re
@@ -34,7 +34,7 @@ texts = st.sampled_from(("'{}'", '"{}"'))
 
 @st.composite
 def blocks(draw: st.DrawFn, entries: st.SearchStrategy[str]) -> str:
-    """Return a list by indentation, with comments between and behind."""
+    """Return an indented list, with comments between and after the items."""
     indent, gap = " " * draw(st.integers(0, 4)), " " * draw(st.integers(1, 3))
     items = draw(st.lists(st.tuples(entries, texts, st.sampled_from(COMMENTS), st.sampled_from(ABOVE)), min_size=1))
     body = "".join(f"{above}{indent}-{gap}{how.format(item)}{why}\n" for item, how, why, above in items)
@@ -43,7 +43,7 @@ def blocks(draw: st.DrawFn, entries: st.SearchStrategy[str]) -> str:
 
 @st.composite
 def flows(draw: st.DrawFn, entries: st.SearchStrategy[str]) -> str:
-    """Return a list in brackets, on one line or on several, with a last comma or without."""
+    """Return a list in brackets, on one line or several, with or without a trailing comma."""
     items = draw(st.lists(entries, max_size=3))
     apart = draw(st.sampled_from((", ", ",", ",\n    ", ", # c, ]\n  ")))
     end = draw(st.sampled_from(("", " ", "\n  ", " # d, ]\n  ", *([", ", ",\n"] if items else []))))
@@ -52,7 +52,7 @@ def flows(draw: st.DrawFn, entries: st.SearchStrategy[str]) -> str:
 
 @st.composite
 def files(draw: st.DrawFn) -> str:
-    """Return a policy file: its sections in any order, each written in its own way."""
+    """Return a policy file with its sections in any order, each in its own style."""
     kinds = {"domains": hosts, "allow": lines, "deny": denies}
     names = draw(st.permutations(sorted(kinds)))[: draw(st.integers(0, 3))]
     text = draw(st.sampled_from(("", "---\n", "version: 1\n", "# c\n\nversion: 1\n")))
@@ -94,7 +94,7 @@ READ = Readers(file="p", layer=layer, policy=policy)
 
 
 def edited(text: str, rule: ShortRule) -> Edited | None:
-    """Return the edit; None where nothing is to do, or where a deny is in the way."""
+    """Return the edit; None if nothing has to change, or if a deny prevents it."""
     try:
         outcome = edit(text, rule, READ)
     except UserError as error:
@@ -105,14 +105,14 @@ def edited(text: str, rule: ShortRule) -> Edited | None:
 
 
 def ruled(rule: ShortRule, request: Request) -> bool:
-    """Tell whether the rule speaks of the request."""
+    """Return whether the rule matches the request."""
     asked = rule.rule.conditions.host.matches(request.host)
     return asked and rule.rule.matches(request, readings(request.path))
 
 
 @given(files(), rules)
 @example("deny: [a.test # d, ]\n  ]\n", read_short_rule(Effect.DENY, ("b.a.test",)))
-def test_an_edit_puts_text_in_at_one_place_and_takes_none_out_but_a_null(text: str, rule: ShortRule) -> None:
+def test_an_edit_inserts_text_in_one_place_and_removes_at_most_a_null(text: str, rule: ShortRule) -> None:
     after = edited(text, rule)
     if after is None:
         return
@@ -126,7 +126,7 @@ def test_an_edit_puts_text_in_at_one_place_and_takes_none_out_but_a_null(text: s
 
 
 @given(files(), rules, requests)
-def test_an_edit_decides_what_was_asked_and_nothing_else(text: str, rule: ShortRule, request: Request) -> None:
+def test_an_edit_changes_only_decisions_on_requests_of_its_rule(text: str, rule: ShortRule, request: Request) -> None:
     after = edited(text, rule)
     if after is None:
         return
@@ -145,7 +145,7 @@ def rule_denies(of: Layer, request: Request) -> list[Any]:
 
 
 @given(files(), rules)
-def test_an_edit_is_made_once_and_its_line_holds_the_entry(text: str, rule: ShortRule) -> None:
+def test_an_edit_reports_the_line_of_its_entry_and_is_made_only_once(text: str, rule: ShortRule) -> None:
     after = edited(text, rule)
     if after is None:
         return

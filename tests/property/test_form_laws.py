@@ -1,4 +1,4 @@
-"""The law of the compiled form: what is read again is what was compiled, down to the last word it says."""
+"""The law of the compiled policy: decoding an encoded policy gives an equal policy with the same texts."""
 
 import json
 
@@ -18,7 +18,7 @@ def again(policy: Policy) -> Policy:
 
 
 @given(st.lists(tight, max_size=3), requests)
-def test_what_is_read_is_and_says_and_decides_as_what_was_compiled(layers: list[Entry], request: Request) -> None:
+def test_a_decoded_policy_equals_and_decides_like_the_compiled_policy(layers: list[Entry], request: Request) -> None:
     policy = compile_policy([layer(spec) for spec in layers], {})
     read = again(policy)
     assert read == policy
@@ -32,6 +32,6 @@ def test_what_is_read_is_and_says_and_decides_as_what_was_compiled(layers: list[
 
 
 @given(st.lists(tight, max_size=2))
-def test_writing_what_was_read_writes_the_same(layers: list[Entry]) -> None:
+def test_encoding_a_decoded_policy_gives_the_same_result(layers: list[Entry]) -> None:
     policy = compile_policy([layer(spec) for spec in layers], {})
     assert encode_policy(again(policy)) == encode_policy(policy)

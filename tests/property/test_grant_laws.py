@@ -1,4 +1,4 @@
-"""The laws of grants: what a person allows never changes what a rule, a deny or a restricting layer decides."""
+"""The laws of grants: a grant never changes the decision of a rule, a deny or a restricting layer."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ granted = st.lists(requests, max_size=3)
 
 
 @given(specs, st.none() | specs, granted, requests)
-def test_a_grant_changes_only_what_no_rule_decides(
+def test_a_grant_changes_only_decisions_that_no_rule_made(
     spec: Entry, above: Entry | None, asked: list[Request], request: Request
 ) -> None:
     plain = policy(tightened(above), spec) if above else policy(spec)
@@ -67,7 +67,7 @@ asks = st.sampled_from([{"about": ["writes"]}, {"uploads": 9}, {"about": ["unlis
 
 
 @given(specs, st.none() | specs, asks, requests)
-def test_questions_about_what_is_allowed_never_allow_more_and_an_answer_never_either(
+def test_the_ask_setting_and_its_answers_never_allow_more(
     spec: Entry, above: Entry | None, ask: Entry, request: Request
 ) -> None:
     over = (tightened(above),) if above else ()

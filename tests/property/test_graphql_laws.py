@@ -1,4 +1,4 @@
-"""The laws of reading GraphQL: every body is read or doubtful, and nothing that an operation asks for goes unseen."""
+"""The laws of reading GraphQL: every body is parsed or ambiguous, and no field of an operation is missed."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ KEYS = ("query", "variables", "operationName", "extensions", "Query")
 
 @dataclass
 class Document:
-    """A document in the making: its operation, its fragments, and the fields that are asked for at the top."""
+    """A document under construction: its fragments, and the fields at its top level."""
 
     fragments: list[str] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
@@ -62,7 +62,7 @@ wrapped = st.recursive(
 
 
 @given(st.lists(wrapped, min_size=1, max_size=3))
-def test_each_field_at_the_top_is_found_however_it_is_wrapped_and_none_below(parts: list[tuple[str, object]]) -> None:
+def test_finds_exactly_the_top_level_fields_in_any_fragments(parts: list[tuple[str, object]]) -> None:
     document = Document()
     body = json.dumps({"query": document.text(parts)}).encode()
     found = read_operation(body)
@@ -78,7 +78,7 @@ values: st.SearchStrategy[object] = st.one_of(documents, st.none(), st.integers(
         st.binary(max_size=40), st.dictionaries(st.sampled_from(KEYS), values).map(lambda of: json.dumps(of).encode())
     )
 )
-def test_every_body_is_read_or_doubtful(body: bytes) -> None:
+def test_every_body_is_parsed_or_ambiguous(body: bytes) -> None:
     operation = read_operation(body)
     assert bool(operation.doubt) != bool(operation.fields)
     assert operation.kind in ({""} if operation.doubt else {"query", "mutation", "subscription"})

@@ -1,4 +1,4 @@
-"""The laws of importing: nothing that the old file denied is allowed, and what it allowed and we deny was announced."""
+"""The laws of importing: the import allows nothing that was denied, and reports what it no longer allows."""
 
 import json
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ type Entry = dict[str, Any]
 HOSTS = ("a.test", "*.a.test", "b.a.test", "*.b.a.test", "c.test")
 METHODS = ("GET", "HEAD", "POST", "PROPFIND", "TRACE")
 
-# As in a URL: once it is decoded it is x: ["+", " "].
+# As in a URL: decoded, this is x: ["+", " "].
 ENCODED = {"exact": {"%78": ["%2B", "+"]}}
 
 rules = st.fixed_dictionaries(
@@ -57,7 +57,9 @@ requests = st.builds(
 
 
 @given(files, requests)
-def test_an_import_opens_nothing_and_announces_what_it_closes(domains: list[str | Entry], request: Request) -> None:
+def test_an_import_reports_every_request_that_is_decided_differently(
+    domains: list[str | Entry], request: Request
+) -> None:
     found = import_policies([("f", json.dumps({"domains": domains}))], known={})
     layer = parse_layer(found.text(), name="project", file="p", shown="p", services=())
     here = decide(compile_policy([layer], {}), request).allowed
@@ -79,14 +81,14 @@ def test_an_import_opens_nothing_and_announces_what_it_closes(domains: list[str 
 
 SERVICES = dict(shipped_services())
 OLD = sorted(old_hosts())
-# What our services let through of these, a request for each rule; every method is tried.
+# Paths that our services allow; each is tried with every method.
 PATHS = ("/", "/o/r", "/repos/o/r", "/repos/x/y", "/graphql", "/v1/models")
 EVERY = ("GET", "HEAD", "POST", "DELETE")
 PARTS = st.fixed_dictionaries({"access": st.sampled_from(("read", "readwrite"))})
 
 
 def wildcards(host: str) -> list[str]:
-    """Return a host and every wildcard that it is below, but for those over what anybody registers."""
+    """Return a host and every wildcard above it, except those over public suffixes."""
     labels = host.removeprefix("*.").removeprefix(".").split(".")
     return [".".join(labels), *(f"*.{'.'.join(labels[number:])}" for number in range(len(labels) - 1))]
 
@@ -104,7 +106,7 @@ def layer_of(value: Entry) -> Layer:
 
 
 def asked_of(service: str) -> list[Request]:
-    """Return requests that our service lets through, and others like them."""
+    """Return requests that our service allows, and similar requests."""
     found: dict[Request, None] = {}
     hosts = {rule.conditions.host.sample for rule in rules_of(service)}
     hosts |= {host.removeprefix(".") for host in old_hosts()[service]} | {
@@ -126,7 +128,7 @@ POOL = sorted({wild for service in OLD for asked in ASKED[service] for wild in w
 
 
 def opened(files: list[Entry], asked: Iterable[Request]) -> list[str]:
-    """Return what is allowed after the import, and was denied there: nothing, but HEAD beside GET."""
+    """Return the requests that were denied and are allowed after the import, except HEAD beside GET."""
     found = import_policies([("f", json.dumps(file)) for file in files], known=SERVICES)
     policy = compile_policy([layer_of(yaml.load(found.text(), Loader=yaml.CSafeLoader))], SERVICES)
     more = [one for one in asked if decide(policy, one).allowed and not allowed_there(files, one)]
@@ -138,7 +140,7 @@ def opened(files: list[Entry], asked: Iterable[Request]) -> list[str]:
 
 
 def is_told(files: list[Entry], request: Request) -> bool:
-    """Tell whether it is what the import says that `git` of single repositories is, too."""
+    """Return whether the import reports that `git` for single repositories also allows the request."""
     services = [service for file in files for service in file.get("services", ()) if isinstance(service, dict)]
     scoped = any("repos" in service and "git" in service for service in services)
     lfs = "/info/lfs/" in request.path or request.host in LARGE_FILES
@@ -155,7 +157,7 @@ ENTRIES: tuple[Entry, ...] = (
 
 @pytest.mark.parametrize("options", [{}, {"readonly": True}], ids=["whole", "readonly"])
 @pytest.mark.parametrize("service", OLD)
-def test_no_entry_beside_a_service_opens_what_was_denied(service: str, options: Entry) -> None:
+def test_no_imported_entry_beside_a_service_allows_denied_requests(service: str, options: Entry) -> None:
     named = {"name": service, **options}
     hosts = sorted({wild for asked in ASKED[service] for wild in wildcards(asked.host)})
     for host in hosts:
@@ -185,7 +187,7 @@ READING: Entry = {"name": "github", "repos": ["o/r"], "git": {"access": "read"},
 
 @given(st.lists(layers, min_size=1, max_size=2))
 @example([{"services": [{"name": "github"}, READING], "domains": []}])
-def test_no_import_of_services_and_entries_opens_what_was_denied(files: list[Entry]) -> None:
+def test_no_import_of_services_and_entries_allows_denied_requests(files: list[Entry]) -> None:
     named = {service["name"] for file in files for service in file["services"]}
     hosts = {one if isinstance(one, str) else one["host"] for file in files for one in file["domains"]}
     asked = [request for service in named for request in ASKED[service]]

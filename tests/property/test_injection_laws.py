@@ -1,4 +1,4 @@
-"""The laws of injection: whatever a client sends, a value goes to a host that it is bound to, and nowhere else.
+"""The laws of injection: whatever a client sends, a secret goes only to hosts that it is bound to.
 
 They hold for each kind of credential and each way in which a value comes to the proxy. A login is a `bearer` token with
 a time to live, whose client also asks for a new token.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.wire.message import Fields
 
 KEY_ID, SECRET = "AKIAREAL", "the-real-value-of-it"
-# Of a form that every kind takes.
+# Valid for every kind of credential.
 VALUE = f"{KEY_ID}:{SECRET}"
 BOUND, OTHERS = ("a.test", "b.test"), ("c.test", "a.test.c.test", "xa.test")
 PLACEHOLDERS = Placeholders(b"k" * 32)
@@ -56,7 +56,7 @@ def sign_in(folder: Path, name: str, hosts: tuple[str, ...], value: bytes, *, se
     put_login(folder, name, list(hosts), json.dumps(said).encode())
 
 
-# How a secret comes to the proxy: typed in, from a source, or as a login of the host machine.
+# How the proxy gets a secret: typed in, from a source, or as a login of the host machine.
 STORES: dict[str, Callable[[Path, str, tuple[str, ...], bytes], None]] = {
     "typed in": put_secret,
     "source": lambda *secret: put_sourced(*secret, source="command", until=uptime() + 1000),
@@ -123,13 +123,13 @@ def places_of(credential: Credential) -> set[bytes]:
 
 
 def ways_of(text: str) -> tuple[bytes, ...]:
-    """Return what a server may write back of a text that it was sent."""
+    """Return the encodings in which a server can send back a text."""
     ways = (text, quote(text, safe=""), json.dumps(text), b64encode(text.encode()).decode(), text.encode().hex())
     return tuple(map(str.encode, ways))
 
 
 def cut(data: bytes) -> st.SearchStrategy[list[bytes]]:
-    """Return ways in which a response arrives in pieces."""
+    """Return ways to split a response into pieces."""
     return st.lists(st.integers(0, len(data)), max_size=6).map(
         lambda places: [data[begin:end] for begin, end in pairwise([0, *sorted(places), len(data)])]
     )
@@ -140,7 +140,7 @@ def head(fields: Fields) -> RequestHead:
 
 
 @given(injections, st.sampled_from((*BOUND, *OTHERS)), st.sampled_from(("https", "http")), sent, all_stores)
-def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
+def test_a_secret_is_sent_only_to_a_bound_host_over_tls(
     put_in: Injection, host: str, scheme: str, fields: Fields, store: str
 ) -> None:
     found = filling(put_in, host, scheme, fields, store)
@@ -149,7 +149,9 @@ def test_a_value_leaves_only_towards_a_bound_host_and_over_tls(
 
 
 @given(injections, sent, stores)
-def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injection, fields: Fields, store: str) -> None:
+def test_an_injected_secret_replaces_all_credentials_of_the_client(
+    put_in: Injection, fields: Fields, store: str
+) -> None:
     (credential,) = put_in.credentials
     found = filling(put_in, "a.test", "https", fields, store)
     if found and found.uses:
@@ -166,7 +168,7 @@ def test_beside_the_secret_goes_no_credential_of_the_clients_own(put_in: Injecti
 
 
 @given(injections, sent, stores)
-def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields: Fields, store: str) -> None:
+def test_a_request_without_injection_is_sent_unchanged(put_in: Injection, fields: Fields, store: str) -> None:
     found = filling(put_in, "a.test", "https", fields, store)
     if found and not found.uses:
         assert put_in.existing is Existing.KEEP
@@ -174,7 +176,7 @@ def test_without_the_secret_a_request_goes_as_it_came(put_in: Injection, fields:
 
 
 @given(injections, sent, stores)
-def test_a_request_is_refused_only_for_a_credential_of_the_clients_own(
+def test_denies_injection_only_for_a_credential_of_the_client_or_a_missing_signature(
     put_in: Injection, fields: Fields, store: str
 ) -> None:
     (credential,) = put_in.credentials
@@ -188,7 +190,7 @@ def test_a_request_is_refused_only_for_a_credential_of_the_clients_own(
 
 
 @given(injections, stores, st.data())
-def test_an_echo_of_what_was_injected_is_overwritten_however_the_response_is_cut(
+def test_redacts_echoes_of_the_secret_however_the_response_is_split(
     put_in: Injection, store: str, data: st.DataObject
 ) -> None:
     (credential,) = put_in.credentials
@@ -217,7 +219,7 @@ SHAPES: tuple[Callable[[str, str, str], str], ...] = (
 
 
 @given(st.sampled_from(SHAPES), tokens, roles, grants, all_stores)
-def test_a_refresh_request_gets_placeholders_alone_and_no_placeholder_leaves(
+def test_answers_refresh_requests_with_placeholders_and_forwards_no_placeholder(
     shape: Callable[[str, str, str], str], token: str, role: str, grant: str, store: str
 ) -> None:
     request = parse_request(scheme="https", host=ENDPOINT, port=443, method="POST", target=ENDPOINT_PATH)

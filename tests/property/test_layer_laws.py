@@ -1,4 +1,4 @@
-"""The laws of layers: who narrows can only narrow, wherever it stands, and who replaces never takes back a deny."""
+"""The laws of layers: a restricting layer only narrows, in any position; replacing never removes a deny."""
 
 import math
 from random import Random
@@ -17,7 +17,7 @@ from policy_strategies import Entry, effect, entries, layer, one_of_each, orders
 
 
 def replacing(spec: Entry, chosen: frozenset[int]) -> Entry:
-    """Let some entries take the place of lower layers'."""
+    """Let some entries replace those of lower layers."""
     domains = [
         {**entry, "merge_mode": "replace"} if number in chosen else entry
         for number, entry in enumerate(spec["domains"])
@@ -45,7 +45,7 @@ def limit(of: Decision) -> float:
 
 
 @given(several, narrowing, requests)
-def test_a_layer_that_tightens_only_narrows(layers: list[Layer], tight: Layer, request: Request) -> None:
+def test_a_restricting_layer_only_narrows(layers: list[Layer], tight: Layer, request: Request) -> None:
     before, after = together(*layers), together(*layers, tight)
     assert effect(before, request) is Effect.ALLOW or effect(after, request) is Effect.DENY
     assert effect(after, request) is Effect.DENY or limit(decide(after, request)) <= limit(decide(before, request))
@@ -55,21 +55,21 @@ def test_a_layer_that_tightens_only_narrows(layers: list[Layer], tight: Layer, r
 
 
 @given(several, narrowing, requests)
-def test_what_passes_is_what_the_others_allow_and_the_narrowing_one_would(
+def test_allows_what_both_the_other_layers_and_the_restricting_layer_allow(
     layers: list[Layer], tight: Layer, request: Request
 ) -> None:
     def without(section: str) -> Policy:
         spec = tight.spec.model_copy(update={"tighten": False, section: ()})
         return together(*(layers if section == "domains" else ()), replace(tight, spec=spec))
 
-    # Its `domains` are written, if only as an empty list: it has a ceiling.
+    # Its `domains` are set, even if to an empty list: the layer restricts.
     within = effect(without("deny"), request) is Effect.ALLOW
     expected = effect(without("domains"), request) is Effect.ALLOW and within
     assert (effect(together(*layers, tight), request) is Effect.ALLOW) == expected
 
 
 @given(several, narrowing, narrowing, requests, orders)
-def test_where_a_narrowing_layer_stands_never_matters(
+def test_the_position_of_a_restricting_layer_never_matters(
     layers: list[Layer], one: Layer, other: Layer, request: Request, random: Random
 ) -> None:
     every = [*layers, one, other]
@@ -77,7 +77,7 @@ def test_where_a_narrowing_layer_stands_never_matters(
 
 
 @given(narrowing, requests)
-def test_a_narrowing_layer_alone_allows_nothing(tight: Layer, request: Request) -> None:
+def test_a_restricting_layer_alone_allows_nothing(tight: Layer, request: Request) -> None:
     assert effect(together(tight), request) is Effect.DENY
 
 
@@ -98,7 +98,9 @@ def test_merging_is_associative_with_restrictions_and_replacements(one: Layer, t
 
 
 @given(several, replacing_specs, requests)
-def test_replacing_only_narrows_and_leaves_every_deny(layers: list[Layer], spec: Entry, request: Request) -> None:
+def test_merge_mode_replace_only_narrows_and_keeps_every_deny(
+    layers: list[Layer], spec: Entry, request: Request
+) -> None:
     plain = {**spec, "domains": [{**entry} for entry in spec["domains"]]}
     for entry in plain["domains"]:
         entry.pop("merge_mode", None)
@@ -109,7 +111,7 @@ def test_replacing_only_narrows_and_leaves_every_deny(layers: list[Layer], spec:
 
 
 @given(several, replacing_specs, requests)
-def test_of_a_host_that_is_replaced_the_highest_layer_alone_speaks(
+def test_only_the_highest_layer_has_allows_for_a_replaced_host(
     layers: list[Layer], spec: Entry, request: Request
 ) -> None:
     hosts = {entry["host"] for entry in spec["domains"] if "merge_mode" in entry}
@@ -123,7 +125,7 @@ UPSTREAM = {"upstream": {"proxy": "http://proxy.corp.example:3128", "no_proxy": 
 
 
 @given(specs, st.booleans(), requests)
-def test_what_a_company_puts_between_decides_nothing(spec: Entry, tighten: bool, request: Request) -> None:  # noqa: FBT001 - drawn
+def test_an_upstream_proxy_changes_no_decision(spec: Entry, tighten: bool, request: Request) -> None:  # noqa: FBT001 - drawn
     plain = tightened(spec, tighten=tighten)
     before = together(layer(plain))
     after = together(layer({**plain, "settings": {**plain.get("settings", {}), **UPSTREAM}}))
@@ -136,7 +138,7 @@ def test_what_a_company_puts_between_decides_nothing(spec: Entry, tighten: bool,
 
 
 def listing(of: Layer, hosts: list[str]) -> Layer:
-    """Let a layer name a list of hosts, too."""
+    """Add a host list to a layer."""
     listed, invalid = parse_host_list("\n".join(hosts), name="hosts.txt")
     assert invalid == []
     spec = of.spec.model_copy(update={"domains_file": "hosts.txt"})
@@ -144,7 +146,7 @@ def listing(of: Layer, hosts: list[str]) -> Layer:
 
 
 def naive(of: Layer) -> NaiveLayer:
-    """Return what a layer says, each rule by itself. A list is told by the hosts that stand in it."""
+    """Return the separate rules of a layer, with the hosts of its host list."""
     tighten = of.spec.tighten
     plain = replace(of, spec=of.spec.model_copy(update={"tighten": False}))
     replaced = frozenset(str(entry.host) for entry in of.spec.domains if entry.merge_mode)
@@ -152,7 +154,7 @@ def naive(of: Layer) -> NaiveLayer:
     return NaiveLayer(rules=rules, tighten=tighten, replaced=replaced)
 
 
-# Few hosts and few conditions: layers say something of one another only where they meet.
+# Few hosts and few conditions: layers affect each other only where their rules overlap.
 NEAR = ("a.test", "*.a.test", ".a.test", "b.a.test", "*.b.a.test")
 ONE_METHOD = [{"rules": [{"methods": [method]}]} for method in ("GET", "POST")]
 near_entries = one_of_each(NEAR, ({}, *ONE_METHOD), ({}, {"merge_mode": "replace"})).map(
@@ -179,7 +181,7 @@ layers_and_lists = st.lists(st.tuples(near_layers, st.one_of(st.none(), st.none(
 
 
 @given(layers_and_lists, near_requests)
-def test_layers_with_lists_decide_like_a_naive_reading_of_each(
+def test_layers_with_host_lists_decide_like_a_naive_evaluation(
     written: list[tuple[Layer, list[str] | None]], request: Request
 ) -> None:
     layers = [of if hosts is None else listing(of, hosts) for of, hosts in written]

@@ -1,4 +1,4 @@
-"""The laws of reading MCP: every body is read or ambiguous, and no lenient reader sees a call that was not decided."""
+"""The laws of reading MCP: every body is a message or ambiguous; no lenient reader sees an undecided call."""
 
 import codecs
 import json
@@ -56,7 +56,7 @@ bodies = st.builds(
 
 
 def called(body: bytes) -> Iterator[object]:
-    """Yield the tools that some lenient server would call: any encoding, key order, case, batch, and what follows."""
+    """Yield the tools that a lenient server would call: any encoding, key order, case, batch or trailing data."""
     for codec in ("utf-8-sig", "utf-16", "utf-32-le", "latin-1"):
         with suppress(ValueError):
             text = codecs.decode(body, codec)
@@ -86,7 +86,7 @@ def tools(said: object) -> Iterator[object]:
 
 
 @given(bodies)
-def test_no_lenient_server_calls_a_tool_that_was_not_decided(body: bytes) -> None:
+def test_no_lenient_server_calls_a_tool_that_is_not_allowed(body: bytes) -> None:
     if SEARCH.takes(read_message(body)):
         assert set(called(body)) <= {"search"}
 
@@ -112,7 +112,7 @@ listing = st.builds(
 
 
 @given(listing)
-def test_no_lenient_client_sees_a_tool_that_it_must_not_call(body: str) -> None:
+def test_no_lenient_client_sees_a_tool_that_is_not_allowed(body: str) -> None:
     try:
         shown = filtered(body.encode(), "search".__eq__)
     except ToolListError:

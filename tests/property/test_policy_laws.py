@@ -1,4 +1,4 @@
-"""The laws of the policy language, on generated policies and requests of a small world in which much collides."""
+"""The laws of the policy language, on generated policies and requests with few hosts, so that many overlap."""
 
 import math
 from random import Random
@@ -43,7 +43,7 @@ def test_adding_a_deny_never_allows(spec: Entry, entry: Entry, request: Request)
 
 
 @given(specs, allows, requests)
-def test_adding_an_allow_never_denies_nor_cuts_a_body(spec: Entry, entry: Entry, request: Request) -> None:
+def test_adding_an_allow_never_denies_or_lowers_the_body_limit(spec: Entry, entry: Entry, request: Request) -> None:
     before, after = decide(policy(spec), request), decide(with_more(spec, "domains", entry), request)
     assert not before.allowed or after.allowed
     assert not before.allowed or limit(after) >= limit(before)
@@ -54,7 +54,7 @@ FILLABLE = Request(scheme="https", host="a.test", port=443, method="GET", path="
 
 
 def over_https(entry: Entry) -> Entry:
-    """Return the entry for https alone: no secret goes over anything else."""
+    """Return the entry for https only, because secrets go over nothing else."""
     return {**entry, "rules": [{**rule, "schemes": ["https"]} for rule in entry.get("rules", [{}])]}
 
 
@@ -72,7 +72,7 @@ def test_a_rule_with_a_secret_ignores_requests_that_cannot_carry_it(spec: Entry,
 @given(specs, entries, requests)
 @example(NOTHING, {"host": "a.test"}, FILLABLE)
 @example(NOTHING, {"host": "a.test"}, replace(FILLABLE, scheme="http", port=80))
-def test_a_rule_with_a_secret_takes_requests_that_can_carry_it_over_https_alone(
+def test_a_rule_with_a_secret_matches_requests_that_can_carry_it_only_over_https(
     spec: Entry, entry: Entry, asked: Request
 ) -> None:
     fillable = replace(asked, secrets=True)
@@ -82,13 +82,13 @@ def test_a_rule_with_a_secret_takes_requests_that_can_carry_it_over_https_alone(
 
 @given(specs, requests)
 @example({"domains": [{"host": "a.test", "transform": TRANSFORM}], "deny": []}, FILLABLE)
-def test_a_request_that_can_carry_a_secret_is_allowed_wherever_one_without_is(spec: Entry, asked: Request) -> None:
+def test_being_able_to_carry_a_secret_never_denies_a_request(spec: Entry, asked: Request) -> None:
     with_it, without = (effect(policy(spec), replace(asked, secrets=secrets)) for secrets in (True, False))
     assert with_it is Effect.ALLOW or without is Effect.DENY
 
 
 @given(specs, entries, requests)
-def test_adding_an_operation_never_denies(spec: Entry, entry: Entry, request: Request) -> None:
+def test_adding_a_graphql_field_to_a_rule_never_denies(spec: Entry, entry: Entry, request: Request) -> None:
     before, after = (
         effect(with_more(spec, "domains", {"host": entry["host"], "rules": [{"graphql": {"query": listed}}]}), request)
         for listed in (["a"], ["a", "b"])
@@ -97,7 +97,7 @@ def test_adding_an_operation_never_denies(spec: Entry, entry: Entry, request: Re
 
 
 @given(specs, requests)
-def test_what_no_operation_makes_allowed_awaits_none(spec: Entry, request: Request) -> None:
+def test_awaits_the_operation_of_every_request_that_only_its_operation_allows(spec: Entry, request: Request) -> None:
     of, head = policy(spec), replace(request, operation=None)
     assert effect(of, head) is Effect.ALLOW or awaits_operation(of, head) or effect(of, request) is Effect.DENY
 
@@ -107,7 +107,7 @@ def limit(of: Decision) -> float:
 
 
 @given(specs, entries, requests)
-def test_a_deny_overrides_whatever_allows(spec: Entry, entry: Entry, request: Request) -> None:
+def test_a_deny_overrides_every_allow(spec: Entry, entry: Entry, request: Request) -> None:
     alone = policy({"domains": [{"host": host} for host in PATTERNS], "deny": [entry]})
     denied = any(
         rule.effect is Effect.DENY and rule.matches(request, readings(request.path)) for rule in here(alone, request)
@@ -127,12 +127,12 @@ def test_the_order_of_rules_never_matters(spec: Entry, request: Request, random:
 
 
 @given(specs, specs, requests)
-def test_the_order_of_layers_never_matters_for_what_passes(one: Entry, other: Entry, request: Request) -> None:
+def test_the_order_of_layers_never_matters_for_decisions(one: Entry, other: Entry, request: Request) -> None:
     assert decide(policy(one, other), request) == decide(policy(other, one), request)
 
 
 @given(specs, specs, specs)
-def test_merging_is_associative_and_nothing_is_its_unit(one: Entry, two: Entry, three: Entry) -> None:
+def test_merging_is_associative_and_the_empty_rule_set_is_neutral(one: Entry, two: Entry, three: Entry) -> None:
     first, second, third = (expand(layer(spec), {}) for spec in (one, two, three))
     assert (first + second) + third == first + (second + third)
     assert RuleSet() + first == first == first + RuleSet()
@@ -143,20 +143,20 @@ def test_merging_is_associative_and_nothing_is_its_unit(one: Entry, two: Entry, 
     {"domains": [{"host": ".a.test"}], "deny": []},
     Request(scheme="https", host="a.test", port=443, method="GET", path="/a%2Fb;x", query=""),
 )
-def test_the_index_decides_like_a_naive_reading_of_all_rules(spec: Entry, request: Request) -> None:
+def test_the_index_decides_like_a_naive_evaluation_of_all_rules(spec: Entry, request: Request) -> None:
     of = policy(spec)
     assert effect(of, request) is naive_effect([dump_rule(rule) for rule in of.rules.rules], request)
 
 
 @given(specs, requests)
-def test_a_connect_is_allowed_wherever_a_request_is(spec: Entry, request: Request) -> None:
+def test_a_connect_is_allowed_if_a_request_to_its_host_and_port_is(spec: Entry, request: Request) -> None:
     of = policy(spec)
     connect = decide_connect(of, host=request.host, port=request.port).effect
     assert connect is Effect.ALLOW or effect(of, request) is Effect.DENY
 
 
 @given(specs, requests)
-def test_every_denial_says_why_and_every_rule_has_its_origin(spec: Entry, request: Request) -> None:
+def test_every_decision_has_a_reason_and_every_rule_an_origin(spec: Entry, request: Request) -> None:
     got = decide(policy(spec), request)
     assert got.reason
     assert (got.rule is None) == (got.origin is None)
@@ -164,14 +164,14 @@ def test_every_denial_says_why_and_every_rule_has_its_origin(spec: Entry, reques
 
 
 @given(specs, requests)
-def test_a_rule_that_does_not_match_can_say_what_differs(spec: Entry, request: Request) -> None:
+def test_a_rule_matches_exactly_if_it_has_no_differences(spec: Entry, request: Request) -> None:
     ways = readings(request.path)
     for rule in here(policy(spec), request):
         assert rule.matches(request, ways) == (list(rule.differences(request, ways)) == [])
 
 
 @given(specs, requests)
-def test_many_rules_of_a_host_decide_as_a_few_do(spec: Entry, request: Request) -> None:
+def test_decides_alike_with_and_without_the_table_for_many_rules(spec: Entry, request: Request) -> None:
     few = policy(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rule_table, "FEW", 0)
@@ -180,7 +180,7 @@ def test_many_rules_of_a_host_decide_as_a_few_do(spec: Entry, request: Request) 
 
 
 @given(specs)
-def test_a_dump_that_is_read_again_is_dumped_the_same(spec: Entry) -> None:
+def test_a_dump_that_is_parsed_again_gives_the_same_dump(spec: Entry) -> None:
     dumped = [dump_rule(rule) for rule in policy(spec).rules.rules]
     again = policy(
         {

@@ -1,4 +1,4 @@
-"""The laws of the file: any bytes make a policy or problems with places, and advice that is taken works."""
+"""The laws of policy files: any bytes give a policy or problems with places, and suggested lines work."""
 
 import yaml
 from hypothesis import example, given
@@ -43,7 +43,7 @@ def assert_a_layer_or_problems(text: str) -> None:
 @given(st.binary(max_size=60))
 @example(b"\xff\xfe")
 @example(b"domains: [a.test]\xc3")
-def test_any_bytes_are_text_or_problems(content: bytes) -> None:
+def test_any_bytes_give_a_layer_or_problems(content: bytes) -> None:
     try:
         text = decode_policy(content, file="p")
     except UserError as error:
@@ -57,12 +57,12 @@ def test_any_bytes_are_text_or_problems(content: bytes) -> None:
 @example("domains: [a.test\n")
 @example("? ")
 @example("- ? -")
-def test_any_text_is_a_layer_or_problems_with_places(text: str) -> None:
+def test_any_text_gives_a_layer_or_problems_with_places(text: str) -> None:
     assert_a_layer_or_problems(text)
 
 
 @given(values)
-def test_any_yaml_is_a_layer_or_problems_with_places(value: object) -> None:
+def test_any_yaml_gives_a_layer_or_problems_with_places(value: object) -> None:
     assert_a_layer_or_problems(yaml.safe_dump(value))
 
 
@@ -80,7 +80,7 @@ segments = st.text(
 @example("GET", "a.test", 443, ["a:"])
 @example("GET", "a.test", 443, ["\"'", "#", "*", "**"])
 @example("GET", "a.test", 443, ["{repo}"])
-def test_advice_that_is_taken_allows_exactly_what_was_denied(
+def test_the_suggested_allow_line_allows_the_denied_request(
     method: str, host: str, port: int, parts: list[str]
 ) -> None:
     try:

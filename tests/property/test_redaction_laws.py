@@ -1,4 +1,4 @@
-"""The laws of overwriting a secret, on few letters: forms begin, end and lie in one another everywhere."""
+"""The laws of redaction, on few letters, so that encodings overlap everywhere."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ def letters(sizes: tuple[int, int]) -> st.SearchStrategy[bytes]:
     return st.text("ab", min_size=sizes[0], max_size=sizes[1]).map(str.encode)
 
 
-# What one character may be taken for, and what may follow an escape sequence: `%25`, `&amp;`, `\\`, `""`, `&#43;`.
+# Characters that are escaped, or that can follow an escape sequence: `%25`, `&amp;`, `\\`, `""`, `&#43;`.
 TRICKY = b'a%\\&";+ 25'
 SOME_ESCAPES = {char: sorted(escapes(char), key=lambda one: (len(one), one)) for char in TRICKY}
 texts = st.lists(st.sampled_from(TRICKY), min_size=1, max_size=7).map(lambda chars: EscapedText(bytes(chars)))
@@ -38,13 +38,13 @@ few = st.frozensets(letters((2, 6)), max_size=3)
 pieces = st.lists(letters((0, 6)), max_size=6)
 values = st.text('aZ7/+="<& ', min_size=8, max_size=12)
 around = st.text('a/"é', max_size=4)
-# A secret that signs is not sent.
+# A secret that signs requests is not sent.
 kinds = st.sampled_from([kind for kind in KINDS.values() if not kind.signs])
 
 
 @st.composite
 def echoes(draw: st.DrawFn) -> tuple[frozenset[Form], Pieces]:
-    """Return a text, with other forms beside it, and pieces of it escaped in many ways, with noise between them."""
+    """Return a text with other encodings, and a stream of pieces of it, escaped in many ways, with noise."""
     text = draw(texts)
     stream = b""
     for _ in range(draw(st.integers(1, 3))):
@@ -57,7 +57,7 @@ def echoes(draw: st.DrawFn) -> tuple[frozenset[Form], Pieces]:
             stream += b"".join(signs.get(bytes([sign]), bytes([sign])) for sign in written)
         stream += draw(st.sampled_from([b"", b"", bytes(text.text[:1]), b"%", b"&#", b"\\u00", b"x"]))
     stream = stream.upper() if draw(st.booleans()) and text.text.upper() == text.text else stream
-    stream += draw(st.sampled_from([b"", b"." * FIRST * LONGEST]))  # near the end, a search is another
+    stream += draw(st.sampled_from([b"", b"." * FIRST * LONGEST]))  # the search differs near the end
     cuts = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=4)))
     cut = [stream[begin:end] for begin, end in pairwise([0, *cuts, len(stream)])]
     beside: list[tuple[Form, ...]] = [(), (b"5a",), (EscapedText(b"5a"),)]
@@ -65,7 +65,7 @@ def echoes(draw: st.DrawFn) -> tuple[frozenset[Form], Pieces]:
 
 
 def read(form: Form, data: bytes) -> tuple[set[tuple[int, int]], int]:
-    """Return where a form is, and how long its beginning is that ends here: read from each byte on, one by one."""
+    """Return where an encoding is, and the length of its start at the end of `data`, by trying every byte."""
     found, begun = set(), 0
     text = form if isinstance(form, bytes) else form.text
     for start in range(len(data)):
@@ -79,7 +79,7 @@ def read(form: Form, data: bytes) -> tuple[set[tuple[int, int]], int]:
 
 
 def sizes(form: Form, char: int, data: bytes, *, first: bool) -> Iterator[int]:
-    """Yield how much of the data may be the next character."""
+    """Yield the possible lengths of the next character in the data."""
     low = data.lower()
     if isinstance(form, HexText):
         yield from (1,) if low[:1] == bytes([char]).lower() else ()
@@ -93,7 +93,7 @@ def sizes(form: Form, char: int, data: bytes, *, first: bool) -> Iterator[int]:
 
 
 def may_go_on(form: Form, char: int, rest: bytes, count: int) -> bool:
-    """Return whether the data ends within what may be the next character."""
+    """Return whether the data can end within the next character."""
     if isinstance(form, FoldedText) and count:
         return any(end.startswith(rest) for end in LINE_ENDS)
     if rest and isinstance(form, EscapedText):
@@ -103,7 +103,7 @@ def may_go_on(form: Form, char: int, rest: bytes, count: int) -> bool:
 
 
 def is_whole(form: Form, data: bytes, count: int) -> bool:
-    """Return whether one of the first two parts is in one line, as far as it was read."""
+    """Return whether one of the first two parts, as far as read, is on one line."""
     if not isinstance(form, FoldedText) or count < len(form.parts[0]):
         return True
     first, second = form.parts
@@ -129,7 +129,7 @@ streams = st.one_of(st.tuples(few, pieces), echoes(), folded, hexes)
 @given(streams)
 @example((frozenset({b"aab", b"ba"}), [b"aab", b"a"]))
 @example((frozenset({b"ab", b"aabb"}), [b"aab", b"b"]))
-def test_how_a_stream_is_cut_never_matters(stream: tuple[frozenset[Form], Pieces]) -> None:
+def test_redacts_alike_however_the_stream_is_split(stream: tuple[frozenset[Form], Pieces]) -> None:
     of, cut = stream
     redactor, whole = Redactor(of), Redactor(of)
     shown = b"".join([*map(redactor.feed, cut), redactor.end()])
@@ -139,7 +139,7 @@ def test_how_a_stream_is_cut_never_matters(stream: tuple[frozenset[Form], Pieces
 
 
 @given(streams)
-def test_each_byte_of_a_form_is_overwritten_and_no_other(stream: tuple[frozenset[Form], Pieces]) -> None:
+def test_overwrites_exactly_the_bytes_of_each_encoding(stream: tuple[frozenset[Form], Pieces]) -> None:
     of, cut = stream
     data = b"".join(cut)
     places = set().union(*(read(form, data)[0] for form in of))
@@ -158,7 +158,7 @@ def test_redactor_holds_back_only_a_possible_start_of_a_secret(stream: tuple[fro
 
 
 @given(values, kinds, around, around)
-def test_a_secret_is_found_in_what_servers_make_of_a_text(
+def test_redacts_a_secret_in_encodings_that_servers_use(
     value: str, kind: CredentialKind, before: str, after: str
 ) -> None:
     found = secret_encodings(value, kind, "bot")
@@ -171,7 +171,7 @@ def test_a_secret_is_found_in_what_servers_make_of_a_text(
 
 
 @given(values, kinds, around, around)
-def test_what_was_sent_is_found_when_it_comes_back_as_it_is(
+def test_redacts_an_unchanged_echo_of_the_sent_credential(
     value: str, kind: CredentialKind, before: str, after: str
 ) -> None:
     sent = kind.write(value, "bot").encode()
@@ -182,7 +182,7 @@ def test_what_was_sent_is_found_when_it_comes_back_as_it_is(
 
 
 @given(values, kinds)
-def test_no_form_is_listed_twice_or_short(value: str, kind: CredentialKind) -> None:
+def test_encodings_of_a_secret_are_unique_and_at_least_eight_bytes_long(value: str, kind: CredentialKind) -> None:
     found = secret_encodings(value, kind, "bot")
     assert len(set(found)) == len(found)
     assert min(len(form if isinstance(form, bytes) else form.text) for form in found) >= 8

@@ -1,4 +1,4 @@
-"""The laws of the door: what is normalised stays so, and spelling never changes what is decided."""
+"""The laws of parsing requests: canonical forms are stable, and spelling never changes a decision."""
 
 import string
 from urllib.parse import quote
@@ -35,7 +35,7 @@ def test_a_canonical_host_is_its_own_canonical_form(text: str) -> None:
 
 
 @given(names)
-def test_case_and_the_root_s_dot_do_not_count(name: str) -> None:
+def test_canonical_host_ignores_case_and_a_trailing_dot(name: str) -> None:
     try:
         host = canonical_host(name)
     except Ambiguous:
@@ -44,7 +44,7 @@ def test_case_and_the_root_s_dot_do_not_count(name: str) -> None:
 
 
 @given(names, st.integers(1, 65535))
-def test_a_port_that_is_the_default_may_be_left_out(name: str, port: int) -> None:
+def test_an_authority_without_a_port_has_the_default_port(name: str, port: int) -> None:
     try:
         expected = (canonical_host(name), port)
     except Ambiguous:
@@ -55,7 +55,7 @@ def test_a_port_that_is_the_default_may_be_left_out(name: str, port: int) -> Non
 @given(any_path, st.sampled_from(("refused", "taken")))
 @example("/%2525", "refused")
 @example("/%25%32%65", "refused")
-def test_a_canonical_path_is_its_own_canonical_form_and_never_doubtful(text: str, encoded_slash: str) -> None:
+def test_a_canonical_path_is_its_own_canonical_form_and_never_ambiguous(text: str, encoded_slash: str) -> None:
     taken = encoded_slash == "taken"
     try:
         path = canonical_path(text, encoded_slash=taken)
@@ -69,13 +69,13 @@ def test_a_canonical_path_is_its_own_canonical_form_and_never_doubtful(text: str
 
 
 @given(st.text(string.ascii_letters + string.digits + "-_~", min_size=1))
-def test_encoding_what_needs_none_changes_nothing(segment: str) -> None:
+def test_percent_encoding_unreserved_characters_changes_nothing(segment: str) -> None:
     encoded = "".join(f"%{ord(letter):02x}" for letter in segment)
     assert canonical_path(f"/{encoded}") == canonical_path(f"/{segment}") == f"/{segment}"
 
 
 @given(st.text(max_size=60))
-def test_a_path_is_canonical_or_doubtful_and_nothing_else(text: str) -> None:
+def test_a_canonical_path_is_printable_ascii(text: str) -> None:
     try:
         path = canonical_path(text)
     except Ambiguous:
@@ -85,13 +85,13 @@ def test_a_path_is_canonical_or_doubtful_and_nothing_else(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_a_query_is_read_to_the_last_piece_and_never_fails(text: str) -> None:
+def test_reads_every_parameter_of_any_query(text: str) -> None:
     assert len(parameters_of(text)) == (text.count("&") + 1 if text else 0)
 
 
 @given(st.text(max_size=8), st.text(max_size=12), st.integers(-1, 70000), st.text(max_size=8), st.text(max_size=40))
 @example("https", "a.test", 443, "GET", "/x?y")
-def test_the_door_answers_with_a_request_or_a_doubt(
+def test_a_parsed_request_parses_to_the_same_request_again(
     scheme: str, host: str, port: int, method: str, target: str
 ) -> None:
     try:
@@ -104,7 +104,7 @@ def test_the_door_answers_with_a_request_or_a_doubt(
     assert again == request
 
 
-def test_a_request_is_a_value() -> None:
+def test_a_request_is_immutable_and_compared_by_value() -> None:
     request = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/")
     assert request == Request(scheme="https", host="a.test", port=443, method="GET", path="/", query="")
     with pytest.raises(AttributeError):

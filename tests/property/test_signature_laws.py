@@ -1,4 +1,4 @@
-"""The laws of AWS signatures: what the proxy signs is what AWS's own client signs, whatever the request."""
+"""The law of AWS signatures: for any request, the proxy's signature equals that of AWS's own client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ requests = st.tuples(paths, queries, st.fixed_dictionaries({"x-amz-meta-a": valu
 
 
 @given(requests, st.binary(max_size=9), tokens, st.sampled_from([("s3", S3SigV4Auth), ("sqs", SigV4Auth)]))
-def test_the_signature_is_that_of_the_real_client(
+def test_signs_a_request_like_the_aws_client(
     request: tuple[str, str, dict[str, str]], body: bytes, token: str | None, service: tuple[str, type[SigV4Auth]]
 ) -> None:
     path, query, sent = request

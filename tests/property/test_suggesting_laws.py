@@ -1,4 +1,4 @@
-"""The laws of suggesting: whatever an agent asks for, it gets proposed no more than that."""
+"""The laws of suggesting: suggestions allow no more than the agent requested."""
 
 import json
 
@@ -37,7 +37,7 @@ def policy_of(text: str) -> Policy:
 
 
 @given(logs)
-def test_what_is_proposed_allows_only_what_was_asked_for(log: list[tuple[str, str]]) -> None:
+def test_suggestions_allow_only_requests_that_were_made(log: list[tuple[str, str]]) -> None:
     denials = read_denials(denied(line, cause=cause) for line, cause in log)
     policy = policy_of(DENIES)
     found = suggest(denials, policy, {})
@@ -59,7 +59,7 @@ def test_what_is_proposed_allows_only_what_was_asked_for(log: list[tuple[str, st
 
 @given(st.dictionaries(st.sampled_from(("decision", "event", "cause", "host", "port", "path", "time")), junk))
 @example({"host": "A"})
-def test_any_line_is_counted_or_passed_over(values: dict[str, object]) -> None:
+def test_any_line_counts_as_one_denial_or_none(values: dict[str, object]) -> None:
     line = json.dumps(json.loads(denied("GET https://a.test/")) | values)
     denials = read_denials([line])
     suggest(denials, policy_of(DENIES), {})
@@ -67,5 +67,5 @@ def test_any_line_is_counted_or_passed_over(values: dict[str, object]) -> None:
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
+def test_reads_any_text(text: str) -> None:
     assert read_denials([text]).unreadable <= 1

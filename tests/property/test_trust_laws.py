@@ -1,4 +1,4 @@
-"""The law of trust: what is taken unasked lets nothing through that was not trusted."""
+"""The laws of trust: a policy that is trusted without a prompt allows nothing that was not trusted."""
 
 from hypothesis import given
 
@@ -8,7 +8,9 @@ from policy_strategies import Entry, effect, policy, requests, specs
 
 
 @given(specs, specs, requests)
-def test_what_is_taken_unasked_was_trusted(before: Entry, after: Entry, request: Request) -> None:
+def test_a_policy_that_is_trusted_without_a_prompt_allows_nothing_more(
+    before: Entry, after: Entry, request: Request
+) -> None:
     trusted, now = policy(before), policy(after)
     if not widens(now, trusted):
         assert effect(trusted, request) is Effect.ALLOW or effect(now, request) is Effect.DENY
@@ -16,11 +18,11 @@ def test_what_is_taken_unasked_was_trusted(before: Entry, after: Entry, request:
 
 
 @given(specs, requests)
-def test_a_policy_that_came_with_a_clone_is_always_asked_about(spec: Entry, request: Request) -> None:
+def test_a_policy_that_allows_anything_widens_an_empty_policy(spec: Entry, request: Request) -> None:
     now = policy(spec)
     assert widens(now, NOTHING) or effect(now, request) is Effect.DENY
 
 
 @given(specs)
-def test_what_has_not_changed_is_not_asked_about(spec: Entry) -> None:
+def test_an_unchanged_policy_widens_nothing(spec: Entry) -> None:
     assert widens(policy(spec), policy(spec)) == ()

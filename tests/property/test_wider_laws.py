@@ -1,4 +1,4 @@
-"""What is found by host and path is what comparing each rule with each finds, in the order of the hosts' tables."""
+"""Searching rules by host and path finds the same rules as comparing all pairs, in the order of the tables."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ some_rules = st.lists(
 
 
 @given(some_rules)
-def test_by_its_path_a_rule_is_found_that_takes_in_another(rules: list[Rule]) -> None:
+def test_the_path_tree_finds_all_rules_that_cover_a_rule(rules: list[Rule]) -> None:
     tree = PathTree(rules)
     for asked in (rule.conditions for rule in rules):
         found = [rule for rule in tree.taking(asked) if covers(rule.conditions, asked)]
@@ -53,7 +53,7 @@ def test_by_its_path_a_rule_is_found_that_takes_in_another(rules: list[Rule]) ->
 
 
 @given(specs, specs)
-def test_by_its_host_a_rule_is_found_that_takes_in_another(spec: Entry, other: Entry) -> None:
+def test_the_host_tables_find_all_rules_that_cover_a_rule(spec: Entry, other: Entry) -> None:
     here, rules = policy(spec).rules.rules, policy(other).rules.rules
     index = build_index(here)
     for effect in Effect:
@@ -67,7 +67,7 @@ def test_by_its_host_a_rule_is_found_that_takes_in_another(spec: Entry, other: E
 
 
 @given(specs, specs)
-def test_what_may_share_a_request_is_found_by_its_host(spec: Entry, other: Entry) -> None:
+def test_meeting_finds_all_rules_that_can_match_the_same_request(spec: Entry, other: Entry) -> None:
     here, rules = policy(spec), policy(other).rules.rules
     for effect in Effect:
         meeting = Meeting(here.index, here.rules.rules, effect)

@@ -1,4 +1,4 @@
-"""Fixtures of the shell tests; what they hand out is in tests/lab/bash_harness.py."""
+"""Fixtures of the shell tests. Their classes are in tests/lab/bash_harness.py."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def proxy() -> Iterator[StandInProxy]:
 
 @pytest.fixture
 def wired(tmp_path: Path) -> Iterator[Shell]:
-    """A shell in a network namespace whose wire leads to a peer: the proxy, and an internet that would answer."""
+    """A shell in a network namespace, connected to a peer that answers as the proxy and as the internet."""
     with wired_shell(tmp_path) as shell:
         yield shell

@@ -1,4 +1,4 @@
-"""beside.sh: what a service's own firewall lets through, and what becomes of malformed variables."""
+"""beside.sh: the rules of a service's own firewall, and the handling of malformed variables."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ COMMIT
 CLIENTS = f"{BOX}:5432 {WEB}:5432"
 
 
-def test_in_come_its_clients_and_out_go_replies_and_what_it_links_to(shell: Shell) -> None:
+def test_rules_allow_clients_in_and_replies_and_linked_services_out(shell: Shell) -> None:
     done = shell(PARTS, "service_rules", AGENT_SANDBOX_CLIENTS=CLIENTS, AGENT_SANDBOX_BESIDE=f"{CACHE}:6379")
     assert done.stdout == WANTED
 
 
-def test_without_clients_and_links_nothing_passes_but_loopback(shell: Shell) -> None:
+def test_rules_allow_only_loopback_without_clients_and_links(shell: Shell) -> None:
     rules = shell(PARTS, "service_rules", AGENT_SANDBOX_CLIENTS="").stdout.splitlines()
     assert [rule for rule in rules if rule.endswith("ACCEPT")] == [
         "-A INPUT -i lo -j ACCEPT",
@@ -57,19 +57,19 @@ def test_a_malformed_variable_stops_the_start(shell: Shell, variable: str, value
     assert done.stderr.startswith("agent-sandbox: AGENT_SANDBOX_BESIDE or AGENT_SANDBOX_CLIENTS contains '")
 
 
-def test_good_variables_and_none_start(shell: Shell) -> None:
+def test_accepts_valid_and_missing_variables(shell: Shell) -> None:
     assert shell(PARTS, "check_beside_variables; echo on", AGENT_SANDBOX_CLIENTS=CLIENTS).stdout == "on\n"
     assert shell(PARTS, "check_beside_variables; echo on").stdout == "on\n"
 
 
-def test_no_name_server_is_left(shell: Shell) -> None:
+def test_removes_the_name_server_from_resolv_conf(shell: Shell) -> None:
     file = shell.home / "resolv.conf"
     file.write_text("nameserver 127.0.0.11\n")
     shell(PARTS, "leave_no_name_server", AGENT_SANDBOX_RESOLV=str(file))
     assert file.read_text() == "options timeout:1 attempts:1\n"
 
 
-def test_a_way_out_stops_the_start(shell: Shell) -> None:
+def test_stops_the_start_if_dockers_resolver_can_be_reached(shell: Shell) -> None:
     done = shell(PARTS, "connect() { [[ $1 != 127.0.0.11 ]] || return 0; return 1; }; check_closed", check=False)
     assert (done.returncode, done.stderr.split(";")[0]) == (
         78,

@@ -1,4 +1,4 @@
-"""browsers.sh: where certutil is there, Chromium's store has the proxy's CA of today, and what else was in it."""
+"""browsers.sh: with certutil, Chromium's store gets the proxy's current CA and keeps its other certificates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bash_harness import Shell
 
 START = "trust_the_ca_in_browsers"
-# Stands in for NSS's: a line of the database for each certificate, the nickname and the file's content.
+# A fake of NSS's certutil. Its database has a line for each certificate: the nickname and the file's content.
 CERTUTIL = """\
 #!/bin/bash
 db=${2#sql:}/cert9.db
@@ -24,7 +24,7 @@ esac
 
 
 def start(shell: Shell, ca: str, *, certutil: str = CERTUTIL) -> str:
-    """Start with this CA; return what is said."""
+    """Start with this CA; return the messages."""
     programs = shell.home.parent / "programs"
     programs.mkdir(exist_ok=True)
     (programs / "certutil").write_text(certutil)
@@ -39,12 +39,12 @@ def store(home: Path) -> Path:
     return home / ".pki" / "nssdb" / "cert9.db"
 
 
-def test_the_ca_is_in_the_store(shell: Shell) -> None:
+def test_adds_the_ca_to_the_store(shell: Shell) -> None:
     assert start(shell, "today") == ""
     assert store(shell.home).read_text() == "agent-sandbox today\n"
 
 
-def test_another_ca_takes_the_place_of_the_last_and_the_users_own_stay(shell: Shell) -> None:
+def test_replaces_the_last_ca_and_keeps_the_users_certificates(shell: Shell) -> None:
     start(shell, "yesterday")
     with store(shell.home).open("a") as database:
         database.write("company theirs\n")
@@ -52,11 +52,11 @@ def test_another_ca_takes_the_place_of_the_last_and_the_users_own_stay(shell: Sh
     assert store(shell.home).read_text() == "company theirs\nagent-sandbox today\n"
 
 
-def test_without_certutil_nothing_is_made(shell: Shell) -> None:
+def test_creates_no_store_without_certutil(shell: Shell) -> None:
     assert shell("messages browsers", f"PATH=/nowhere; {START}").stderr == ""
     assert not (shell.home / ".pki").exists()
 
 
-def test_a_store_that_takes_nothing_is_told_and_the_container_starts(shell: Shell) -> None:
+def test_warns_and_does_not_fail_if_certutil_cannot_add_the_ca(shell: Shell) -> None:
     said = start(shell, "today", certutil=CERTUTIL.replace("-A) ", "-A) false && "))
     assert said.startswith("agent-sandbox: browsers in the container do not trust the proxy's CA: ")

@@ -1,4 +1,4 @@
-"""caches.sh: cargo's downloads lie in ~/.cache, and what is in ~/.cargo already stays."""
+"""caches.sh: Cargo's downloads are in ~/.cache, and existing files in ~/.cargo are kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_downloads_of_cargo_are_linked_to_the_cache(shell: Shell) -> None:
             assert link.is_dir()
 
 
-def test_what_is_there_already_stays(shell: Shell) -> None:
+def test_keeps_existing_directories_and_links(shell: Shell) -> None:
     (shell.home / ".cargo" / "registry").mkdir(parents=True)
     (shell.home / ".cargo" / "git").symlink_to("/elsewhere")
     assert shell("messages caches", "link_caches").stderr == ""
@@ -25,7 +25,7 @@ def test_what_is_there_already_stays(shell: Shell) -> None:
     assert str((shell.home / ".cargo" / "git").readlink()) == "/elsewhere"
 
 
-def test_a_home_that_cannot_hold_them_is_reported(shell: Shell) -> None:
+def test_reports_links_that_cannot_be_made(shell: Shell) -> None:
     (shell.home / ".cargo").write_text("a file")
     said = shell("messages caches", "link_caches").stderr
     for name in ("registry", "git"):

@@ -1,4 +1,4 @@
-"""images/project/close.py: no file of a finished image lends the rights of another user."""
+"""images/project/close.py: no file of a finished image gives its caller the rights of another user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""configure_mcp.py, mcp.sh: settings get the MCP servers of the project, and lose nothing of anyone else's."""
+"""configure_mcp.py, mcp.sh: write the project's MCP servers to agents' settings and keep everything else."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Home(path=tmp_path, patch=monkeypatch, capture=capsys)
 
 
-def test_servers_are_written_where_an_agent_has_no_settings_yet(home: Home) -> None:
+def test_writes_servers_for_agents_without_settings(home: Home) -> None:
     assert home.start(one=ONE, other=OTHER) == []
     assert json.loads(home.json.read_text()) == {"mcpServers": {"one": ONE, "other": OTHER}}
     assert home.toml.read_text() == (
@@ -103,7 +103,7 @@ def test_servers_are_written_where_an_agent_has_no_settings_yet(home: Home) -> N
     assert home.json.stat().st_mode & 0o777 == 0o600
 
 
-def test_everything_else_stays_when_they_come_and_when_they_go(home: Home) -> None:
+def test_keeps_all_other_settings_when_servers_are_added_and_removed(home: Home) -> None:
     mine = {"theme": "dark", "mcpServers": {"mine": {"command": "mine"}}, "né": [1.5, None]}
     home.json.write_text(json.dumps(mine))
     home.json.chmod(0o640)
@@ -117,7 +117,7 @@ def test_everything_else_stays_when_they_come_and_when_they_go(home: Home) -> No
     assert sorted(path.name for path in home.path.glob("*/*")) == ["config.toml", "settings.json"]
 
 
-def test_nothing_is_written_again_if_nothing_has_changed(home: Home) -> None:
+def test_writes_nothing_if_nothing_has_changed(home: Home) -> None:
     home.start(one=ONE)
     files = [*home.path.glob("*/*")]
     before = [path.stat().st_ino for path in files]
@@ -125,14 +125,14 @@ def test_nothing_is_written_again_if_nothing_has_changed(home: Home) -> None:
     assert [path.stat().st_ino for path in files] == before
 
 
-def test_a_changed_server_takes_the_place_of_the_earlier_one(home: Home) -> None:
+def test_replaces_a_changed_server(home: Home) -> None:
     home.start(one=ONE, other=OTHER)
     assert home.start(one=OTHER) == []
     assert json.loads(home.json.read_text()) == {"mcpServers": {"one": OTHER}}
     assert tomllib.loads(home.toml.read_text()) == {"mcp_servers": {"one": OTHER}}
 
 
-def test_a_server_of_the_users_with_the_same_name_stays_even_if_it_is_equal(home: Home) -> None:
+def test_keeps_a_users_server_of_the_same_name_even_if_it_is_equal(home: Home) -> None:
     home.json.write_text(json.dumps({"mcpServers": {"one": {"command": "mine"}}}))
     home.toml.write_text('[mcp_servers.one]\nurl = "https://other.test/"\n')
     said = [
@@ -145,7 +145,7 @@ def test_a_server_of_the_users_with_the_same_name_stays_even_if_it_is_equal(home
     assert home.names[1] == ["one"]
 
 
-def test_what_the_agent_has_edited_is_the_users(home: Home) -> None:
+def test_does_not_remove_a_server_that_the_agent_edited(home: Home) -> None:
     home.start(one=ONE)
     edited = {"mcpServers": {"one": {**ONE, "disabled": True}}}
     home.json.write_text(json.dumps(edited))
@@ -154,14 +154,14 @@ def test_what_the_agent_has_edited_is_the_users(home: Home) -> None:
     assert "mcp_servers" not in tomllib.loads(home.toml.read_text())
 
 
-def test_tables_that_the_agent_has_laid_out_anew_are_recognised(home: Home) -> None:
+def test_removes_tables_that_the_agent_reformatted(home: Home) -> None:
     home.start(one=ONE)
     home.toml.write_text('[mcp_servers."one"]\nargs = ["-y"]\ncommand = "one"\n\n[mcp_servers.one.env]\nA = "b"\n# c\n')
     assert home.start(other=OTHER) == []
     assert home.toml.read_text() == '# c\n\n[mcp_servers.other]\nurl = "https://other.test/"\n'
 
 
-def test_an_agent_that_the_project_no_longer_configures_loses_what_was_written(home: Home) -> None:
+def test_removes_servers_from_an_agent_that_the_project_no_longer_configures(home: Home) -> None:
     home.start(one=ONE)
     one = {"file": ".a/settings.json", "key": "mcpServers", "servers": {"one": ONE}}
     assert home.start_with(json.dumps([one])) == []
@@ -170,7 +170,7 @@ def test_an_agent_that_the_project_no_longer_configures_loses_what_was_written(h
 
 
 @pytest.mark.parametrize("call", range(4))
-def test_a_start_that_is_ended_anywhere_is_made_good_by_the_next_one(home: Home, call: int) -> None:
+def test_the_next_start_repairs_an_interrupted_start(home: Home, call: int) -> None:
     home.start(one=ONE)
     replace, calls = os.replace, iter(range(9))
 
@@ -203,7 +203,7 @@ LINK = "Too many levels of symbolic links"
         ("[" * 100_000, "maximum recursion depth exceeded while decoding a JSON array from a unicode string"),
     ],
 )
-def test_settings_that_would_lose_something_are_left_alone(
+def test_refuses_json_that_cannot_be_rewritten_without_loss(
     tmp_path_factory: pytest.TempPathFactory, text: str, why: str
 ) -> None:
     home = tmp_path_factory.mktemp("home")
@@ -221,7 +221,7 @@ def test_settings_that_would_lose_something_are_left_alone(
         "a = [\n[1]\n]\nb = nan\n",
     ],
 )
-def test_tables_that_cannot_be_edited_are_left_alone(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_refuses_toml_that_cannot_be_edited_automatically(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.mktemp("home") / "config.toml"
     file.write_text(text)
     with pytest.raises(ValueError, match="cannot be edited automatically"):
@@ -229,7 +229,7 @@ def test_tables_that_cannot_be_edited_are_left_alone(tmp_path_factory: pytest.Te
     assert file.read_text() == text
 
 
-def test_a_table_is_not_mistaken_for_one_in_a_text(home: Home) -> None:
+def test_refuses_toml_with_the_tables_header_inside_a_string(home: Home) -> None:
     home.start(one=ONE)
     text = home.toml.read_text() + '[a]\nb = """\n[mcp_servers.one]\n"""\n'
     home.toml.write_text(text)
@@ -238,7 +238,7 @@ def test_a_table_is_not_mistaken_for_one_in_a_text(home: Home) -> None:
     assert home.toml.read_text() == text
 
 
-def test_nothing_that_the_agent_puts_there_is_followed_or_waited_for(home: Home) -> None:
+def test_does_not_follow_links_or_wait_for_pipes(home: Home) -> None:
     secret = home.path / "elsewhere.json"
     secret.write_text("{}")
     home.json.symlink_to(secret)
@@ -265,9 +265,7 @@ def test_nothing_that_the_agent_puts_there_is_followed_or_waited_for(home: Home)
         '{"file": "../elsewhere.json", "key": "mcpServers", "servers": {"mine": [{"command": "mine"}]}}',
     ],
 )
-def test_a_record_that_the_agent_has_forged_changes_nothing_elsewhere(
-    tmp_path_factory: pytest.TempPathFactory, record: str
-) -> None:
+def test_a_forged_record_changes_no_settings(tmp_path_factory: pytest.TempPathFactory, record: str) -> None:
     home = tmp_path_factory.mktemp("home")
     (home / ".b").mkdir()
     (home / ".b" / "config.toml").write_text(TOML)
@@ -282,13 +280,13 @@ def test_a_record_that_the_agent_has_forged_changes_nothing_elsewhere(
     assert (home / ".b" / "config.toml").read_text() == TOML
 
 
-def test_a_file_beyond_the_limit_is_not_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_read_files_above_the_limit(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROGRAM, "MOST_BYTES", 10)
     home.json.write_text('{"a": "12345678"}')
     assert home.start(one=ONE) == ["the project's MCP servers are not in .a/settings.json: it is too large"]
 
 
-def test_the_program_runs_only_if_there_is_something_to_write_or_to_remove(shell: Shell) -> None:
+def test_runs_the_program_only_with_servers_to_write_or_a_record(shell: Shell) -> None:
     program = shell.home / "program"
     program.write_text('#!/bin/sh\necho "ran $*"\n')
     program.chmod(0o755)
@@ -302,7 +300,7 @@ def test_the_program_runs_only_if_there_is_something_to_write_or_to_remove(shell
     assert box("mcp", "configure_mcp").stdout == f"ran {record}\n"
 
 
-def test_a_server_has_the_containers_environment_and_the_placeholders(shell: Shell) -> None:
+def test_mcp_server_passes_the_containers_environment_and_the_placeholders(shell: Shell) -> None:
     first, placeholders = shell.home / "environ", shell.home / "placeholders.sh"
     first.write_bytes(
         b"HTTPS_PROXY=http://192.0.2.1:8080\0MINE=no\0TWO=lines\nof text\0a[$(touch planted)]=x\0no value\0"
@@ -315,7 +313,7 @@ def test_a_server_has_the_containers_environment_and_the_placeholders(shell: She
     assert not (shell.home / "planted").exists()
 
 
-def test_a_program_that_is_not_there_is_named(shell: Shell) -> None:
+def test_mcp_server_names_a_missing_program(shell: Shell) -> None:
     (shell.home / "environ").touch()
     done = shell.within(AGENT_SANDBOX_ENVIRON=str(shell.home / "environ")).run(
         IMAGE / "mcp-server", "no-such-program", check=False

@@ -1,4 +1,4 @@
-"""dotfiles.sh: every file of ~/.dotfiles is linked into ~, and nothing that is there already is lost."""
+"""dotfiles.sh: every file of ~/.dotfiles is linked into ~, and existing files are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT = "the path already exists; move it away and restart the agent"
 
 
 def write(home: Path, *names: str) -> None:
-    """Make dotfiles that hold their own name."""
+    """Make dotfiles that contain their own name."""
     for name in names:
         path = home / ".dotfiles" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,19 +22,19 @@ def write(home: Path, *names: str) -> None:
 
 
 def start(shell: Shell, *mounts: str, **env: str) -> str:
-    """Do what a start does; return what it says."""
+    """Run the steps of a start; return the messages."""
     mountinfo = shell.home.parent / "mountinfo"
     mountinfo.write_text("".join(f"1 0 0:1 / {mount} rw - ext4 /dev/x rw\n" for mount in mounts))
     return shell.within(**env)("messages dotfiles", START, AGENT_SANDBOX_MOUNTINFO=str(mountinfo)).stderr
 
 
 def links(home: Path) -> dict[str, str]:
-    """Return the links in ~ outside of ~/.dotfiles, and where they lead, both from ~."""
+    """Map the links in ~ outside of ~/.dotfiles to their targets, both relative to ~."""
     found = (path for path in home.rglob("*") if path.is_symlink() and ".dotfiles" not in path.relative_to(home).parts)
     return {str(path.relative_to(home)): str(path.readlink().relative_to(home)) for path in found}
 
 
-def test_files_are_linked_one_by_one_and_their_parents_made(shell: Shell) -> None:
+def test_links_each_file_and_creates_parent_directories(shell: Shell) -> None:
     write(shell.home, ".zshrc", ".config/tool/settings.ini", "bin/a b\n c")
     assert start(shell) == ""
     assert links(shell.home) == {
@@ -43,17 +43,17 @@ def test_files_are_linked_one_by_one_and_their_parents_made(shell: Shell) -> Non
     assert not (shell.home / ".config" / "tool").is_symlink()
 
 
-def test_no_dotfiles_are_no_failure(shell: Shell) -> None:
+def test_links_nothing_without_dotfiles(shell: Shell) -> None:
     assert (start(shell), links(shell.home)) == ("", {})
 
 
-def test_git_stays_outside_wherever_it_lies(shell: Shell) -> None:
+def test_does_not_link_dot_git_at_any_depth(shell: Shell) -> None:
     write(shell.home, ".git/config", "sub/.git", "sub/.gitconfig", ".gitignore")
     start(shell)
     assert sorted(links(shell.home)) == [".gitignore", "sub/.gitconfig"]
 
 
-def test_links_among_the_dotfiles_are_linked_to_and_not_followed(shell: Shell) -> None:
+def test_links_to_symbolic_links_without_following_them(shell: Shell) -> None:
     write(shell.home, "real/inner")
     (shell.home / ".dotfiles" / "alias").symlink_to("real")
     (shell.home / ".dotfiles" / "dangling").symlink_to("nowhere")
@@ -61,7 +61,7 @@ def test_links_among_the_dotfiles_are_linked_to_and_not_followed(shell: Shell) -
     assert sorted(links(shell.home)) == ["alias", "dangling", "real/inner"]
 
 
-def test_the_sandboxs_own_settings_are_protected(shell: Shell) -> None:
+def test_does_not_link_into_the_sandboxs_own_settings(shell: Shell) -> None:
     write(shell.home, ".config/agent-sandbox/shell.d/evil.sh", ".config/agent-sandbox-other")
     said = start(shell)
     assert links(shell.home) == {".config/agent-sandbox-other": ".dotfiles/.config/agent-sandbox-other"}
@@ -71,7 +71,7 @@ def test_the_sandboxs_own_settings_are_protected(shell: Shell) -> None:
     )
 
 
-def test_mounts_win_and_what_lies_below_them(shell: Shell) -> None:
+def test_does_not_link_mounts_and_paths_below_mounts(shell: Shell) -> None:
     write(shell.home, ".gitconfig", ".config/gh/hosts.yml", ".config/ghost", "my dir/file")
     for name in (".config/gh", "my dir"):
         (shell.home / name).mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_mounts_win_and_what_lies_below_them(shell: Shell) -> None:
     assert links(shell.home) == {".config/ghost": ".dotfiles/.config/ghost"}
 
 
-def test_volumes_take_links_although_they_are_mounts(shell: Shell) -> None:
+def test_links_into_volumes_although_they_are_mounts(shell: Shell) -> None:
     names = (".agent/AGENT.md", ".local/bin/tool", ".cache/tool/seed")
     write(shell.home, *names)
     mounts = [f"{shell.home}/{folder}" for folder in (".agent", ".local", ".cache")]
@@ -88,7 +88,7 @@ def test_volumes_take_links_although_they_are_mounts(shell: Shell) -> None:
     assert links(shell.home) == {name: f".dotfiles/{name}" for name in names}
 
 
-def test_settings_of_the_agent_are_copied_once_so_that_it_can_write_them(shell: Shell) -> None:
+def test_copies_agent_settings_once_and_makes_them_writable(shell: Shell) -> None:
     state = {"AGENT_SANDBOX_STATE": f"{shell.home}/.agent"}
     write(shell.home, ".agent/settings.json", ".agent/sub/config.toml", ".config/other.json")
     settings = shell.home / ".agent" / "settings.json"
@@ -104,7 +104,7 @@ def test_settings_of_the_agent_are_copied_once_so_that_it_can_write_them(shell: 
     assert settings.read_text() == "changed by the agent"
 
 
-def test_settings_that_cannot_be_copied_are_named(shell: Shell) -> None:
+def test_names_settings_that_cannot_be_copied(shell: Shell) -> None:
     (shell.home / ".dotfiles" / ".agent").mkdir(parents=True)
     (shell.home / ".dotfiles" / ".agent" / "a.json").symlink_to("nowhere")
     said = start(shell, AGENT_SANDBOX_STATE=f"{shell.home}/.agent")
@@ -114,7 +114,7 @@ def test_settings_that_cannot_be_copied_are_named(shell: Shell) -> None:
     )
 
 
-def test_a_file_that_is_there_already_is_kept_and_named(shell: Shell) -> None:
+def test_keeps_and_names_existing_files(shell: Shell) -> None:
     write(shell.home, ".zshrc", ".vimrc", ".config/tool/settings.ini")
     (shell.home / ".zshrc").write_text("mine")
     (shell.home / ".vimrc").symlink_to("/elsewhere")
@@ -126,7 +126,7 @@ def test_a_file_that_is_there_already_is_kept_and_named(shell: Shell) -> None:
         assert f"agent-sandbox: {shell.home}/.dotfiles/{name} is not linked: {KEPT}\n" in said
 
 
-def test_another_start_changes_nothing(shell: Shell) -> None:
+def test_a_second_start_changes_nothing(shell: Shell) -> None:
     write(shell.home, ".zshrc", ".config/tool/settings.ini")
     start(shell)
     before = links(shell.home)
@@ -134,7 +134,7 @@ def test_another_start_changes_nothing(shell: Shell) -> None:
     assert before == links(shell.home)
 
 
-def test_links_whose_file_is_gone_are_removed_and_others_stay(shell: Shell) -> None:
+def test_removes_links_to_deleted_dotfiles_and_keeps_others(shell: Shell) -> None:
     write(shell.home, ".zshrc", ".vimrc", ".config/tool/settings.ini")
     start(shell)
     (shell.home / "own").symlink_to("/nowhere")
@@ -146,7 +146,7 @@ def test_links_whose_file_is_gone_are_removed_and_others_stay(shell: Shell) -> N
     assert [path.name for path in (shell.home / ".config" / "tool").iterdir()] == []
 
 
-def test_a_linked_alias_that_became_a_directory_makes_room_for_its_files(shell: Shell) -> None:
+def test_replaces_a_linked_alias_that_became_a_directory(shell: Shell) -> None:
     write(shell.home, "real/inner")
     alias = shell.home / ".dotfiles" / "alias"
     alias.symlink_to("real")
@@ -157,7 +157,7 @@ def test_a_linked_alias_that_became_a_directory_makes_room_for_its_files(shell: 
     assert links(shell.home) == {name: f".dotfiles/{name}" for name in ("real/inner", "alias/inner")}
 
 
-def test_every_state_directory_takes_links_and_copies(shell: Shell) -> None:
+def test_links_and_copies_into_every_state_directory(shell: Shell) -> None:
     states = (f"{shell.home}/.agent", f"{shell.home}/.config/agent")
     write(shell.home, ".agent/AGENT.md", ".config/agent/settings.json", ".config/agent/notes.md")
     assert start(shell, *states, AGENT_SANDBOX_STATE=":".join(states)) == ""
@@ -165,7 +165,7 @@ def test_every_state_directory_takes_links_and_copies(shell: Shell) -> None:
     assert (shell.home / ".config" / "agent" / "settings.json").read_text() == ".config/agent/settings.json"
 
 
-def test_own_settings_are_linked_like_dotfiles_and_removed_with_no_settings(shell: Shell) -> None:
+def test_links_own_settings_and_removes_the_links_when_the_settings_are_gone(shell: Shell) -> None:
     copies, state = shell.home / ".config" / "agent-sandbox" / "settings", f"{shell.home}/.agent"
     for path in (".agent/AGENT.md", ".agent/skills/a.md", ".agent/settings.json"):
         (copies / path).parent.mkdir(parents=True, exist_ok=True)

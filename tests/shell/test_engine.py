@@ -20,19 +20,19 @@ apt-get() {
 """
 
 
-def test_it_installs_nothing_where_nothing_is_missing(shell: Shell) -> None:
+def test_installs_nothing_if_nothing_is_missing(shell: Shell) -> None:
     script = (
         "command() { true; }; is_installed() { true; }; missing_packages; apt-get() { echo called; }; install_packages"
     )
     assert shell.run("bash", "-c", SOURCE + script).stdout == ""
 
 
-def test_it_names_the_package_of_a_missing_program(shell: Shell) -> None:
+def test_names_the_package_of_a_missing_program(shell: Shell) -> None:
     script = "command() { [[ $2 != ip ]]; }; is_installed() { true; }; missing_packages"
     assert shell.run("bash", "-c", SOURCE + script).stdout == "iproute2\n"
 
 
-def test_the_engine_comes_from_debian_13_but_its_runtime_does_not(shell: Shell) -> None:
+def test_takes_docker_but_not_containerd_from_debian_13(shell: Shell) -> None:
     script = "command() { true; }; is_installed() { false; }; missing_packages"
     assert shell.run("bash", "-c", SOURCE + script).stdout.split() == [
         "docker.io/trixie",
@@ -43,7 +43,7 @@ def test_the_engine_comes_from_debian_13_but_its_runtime_does_not(shell: Shell) 
     ]
 
 
-def test_the_base_image_has_the_mirrors_of_this_machine(shell: Shell) -> None:
+def test_the_base_image_uses_the_mirrors_of_this_machine(shell: Shell) -> None:
     assert shell.run("bash", "-c", SOURCE + MIRRORS + "base_sources").stdout == (
         "deb http://mirror.test/debian/ trixie main\n"
         "deb http://mirror.test/debian/ trixie-updates main\n"
@@ -51,7 +51,7 @@ def test_the_base_image_has_the_mirrors_of_this_machine(shell: Shell) -> None:
     )
 
 
-def test_a_machine_that_never_fetched_its_lists_fetches_them_once(shell: Shell) -> None:
+def test_fetches_missing_package_lists_once(shell: Shell) -> None:
     script = """
     mirror_of() { [[ ! -e lists ]] || echo http://mirror.test/debian/; }
     apt-get() { echo "apt-get $*"; touch lists; }
@@ -60,7 +60,7 @@ def test_a_machine_that_never_fetched_its_lists_fetches_them_once(shell: Shell) 
     assert shell.run("bash", "-c", SOURCE + script).stdout == "apt-get update -qq\n"
 
 
-def test_a_machine_without_any_mirror_is_told(shell: Shell) -> None:
+def test_fails_on_a_machine_without_mirrors(shell: Shell) -> None:
     done = shell.run("bash", "-c", SOURCE + "mirror_of() { true; }; apt-get() { true; }; add_trixie", check=False)
     assert (done.returncode, done.stderr) == (
         1,
@@ -68,12 +68,12 @@ def test_a_machine_without_any_mirror_is_told(shell: Shell) -> None:
     )
 
 
-def test_a_running_engine_and_a_base_image_are_left_alone(shell: Shell) -> None:
+def test_keeps_a_running_engine_and_an_existing_base_image(shell: Shell) -> None:
     script = (
         "docker() { true; }; dockerd() { echo started; }; mmdebstrap() { echo made; }; start_engine; make_base_image"
     )
     assert shell.run("bash", "-c", SOURCE + script).stdout == ""
 
 
-def test_it_holds_no_host_name() -> None:
+def test_the_script_contains_no_url() -> None:
     assert "http" not in ENGINE.read_text()

@@ -1,4 +1,4 @@
-"""fetch-archive: the agent's program comes over HTTPS, and only with the SHA-256 that its manifest names."""
+"""fetch-archive: download the agent's program over HTTPS and check the SHA-256 that its manifest names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = b"#!/bin/sh\necho 1.2.3\n"
 
 
 def archive() -> bytes:
-    """Return a .tar.gz with the program, a link of another name, and a path that leads out."""
+    """Return a .tar.gz with the program, a symbolic link, and a path outside of the directory."""
     text = io.BytesIO()
     with tarfile.open(fileobj=text, mode="w:gz") as tar:
         for name in ("bin/agent", "../outside"):
@@ -46,7 +46,7 @@ class Downloads(http.server.BaseHTTPRequestHandler):
     """A stand-in for the site that the program is downloaded from."""
 
     def do_GET(self) -> None:
-        """Serve the two files; /plain leads to an address without TLS."""
+        """Serve the two files; /plain redirects to an address without TLS."""
         body = FILES.get(self.path, b"")
         self.send_response(302 if self.path == "/plain" else 200 if body else 404)
         if self.path == "/plain":
@@ -107,7 +107,7 @@ def fetch(shell: Shell, site: tuple[str, Path]) -> Fetch:
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_program_is_taken_from_the_archive_or_as_it_is(fetch: Fetch, path: str) -> None:
+def test_installs_the_program_from_an_archive_or_a_plain_file(fetch: Fetch, path: str) -> None:
     done = fetch(path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (fetch.target.read_bytes(), fetch.target.stat().st_mode & 0o777) == (PROGRAM, 0o755)
@@ -119,7 +119,7 @@ def test_program_of_one_architecture_can_have_another_path(fetch: Fetch) -> None
     assert fetch.target.read_bytes() == PROGRAM
 
 
-def test_another_sha256_is_refused_before_anything_is_unpacked(fetch: Fetch) -> None:
+def test_refuses_a_wrong_sha256_before_unpacking(fetch: Fetch) -> None:
     done = fetch("/agent.tar.gz", sha256="0" * 64)
     found = hashlib.sha256(FILES["/agent.tar.gz"]).hexdigest()
     said = f"agent-sandbox: the SHA-256 of {fetch.address}/agent.tar.gz is {found}, not {'0' * 64}\n"
@@ -127,25 +127,25 @@ def test_another_sha256_is_refused_before_anything_is_unpacked(fetch: Fetch) -> 
     assert not fetch.target.exists()
 
 
-def test_an_architecture_that_the_list_does_not_name_is_named(fetch: Fetch) -> None:
+def test_reports_an_architecture_that_is_not_in_the_list(fetch: Fetch) -> None:
     done = fetch("/agent", arch="arm64")
     assert (done.returncode, done.stderr) == (1, "agent-sandbox: this agent has no program for arm64\n")
 
 
 @pytest.mark.parametrize(("path", "says"), [("/gone", "404"), ("/plain", "rotocol")])
-def test_a_failed_download_and_a_redirect_away_from_https_end_the_build(fetch: Fetch, path: str, says: str) -> None:
+def test_fails_on_a_failed_download_and_on_a_redirect_to_http(fetch: Fetch, path: str, says: str) -> None:
     done = fetch(path, sha256="0" * 64)
     assert done.returncode != 0
     assert says in done.stderr
     assert not fetch.target.exists()
 
 
-def test_a_server_with_an_untrusted_certificate_ends_the_build(fetch: Fetch) -> None:
+def test_fails_if_the_servers_certificate_is_not_trusted(fetch: Fetch) -> None:
     done = fetch("/agent", trusted=False)
     assert done.returncode != 0
     assert "certificate" in done.stderr
 
 
-def test_a_link_in_the_archive_is_not_followed(fetch: Fetch) -> None:
+def test_does_not_follow_a_link_in_the_archive(fetch: Fetch) -> None:
     fetch("/agent.tar.gz", program="bin/link")
     assert not fetch.target.exists() or fetch.target.read_bytes() == b""

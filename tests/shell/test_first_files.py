@@ -1,4 +1,4 @@
-"""first_files.sh: what answers an agent's first questions is copied where the user has nothing."""
+"""first_files.sh: initial settings of agents are copied unless the user has such a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def start(shell: Shell) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_files_are_copied_and_the_agent_can_write_them(shipped: Shell) -> None:
+def test_copies_files_and_makes_them_writable(shipped: Shell) -> None:
     assert start(shipped) == (0, "")
     for name in (".agent/settings.json", ".config/agent/a b.toml"):
         file = shipped.home / name
@@ -36,7 +36,7 @@ def test_files_are_copied_and_the_agent_can_write_them(shipped: Shell) -> None:
         assert file.stat().st_mode & 0o600 == 0o600
 
 
-def test_a_file_of_the_users_and_a_dangling_link_stay(shipped: Shell) -> None:
+def test_keeps_the_users_files_and_dangling_links(shipped: Shell) -> None:
     for folder in (".agent", ".config/agent"):
         (shipped.home / folder).mkdir(parents=True)
     (shipped.home / ".agent" / "settings.json").write_text("mine")
@@ -46,7 +46,7 @@ def test_a_file_of_the_users_and_a_dangling_link_stay(shipped: Shell) -> None:
     assert (shipped.home / ".config" / "agent" / "a b.toml").is_symlink()
 
 
-def test_the_others_are_copied_when_one_cannot_be(shipped: Shell) -> None:
+def test_copies_the_other_files_if_one_cannot_be_copied(shipped: Shell) -> None:
     (shipped.home / ".agent").write_text("a file where a directory should be")
     code, said = start(shipped)
     assert code == 1
@@ -54,6 +54,6 @@ def test_the_others_are_copied_when_one_cannot_be(shipped: Shell) -> None:
     assert (shipped.home / ".config" / "agent" / "a b.toml").exists()
 
 
-def test_an_image_without_such_files_copies_none(shell: Shell, tmp_path: Path) -> None:
+def test_copies_nothing_from_an_image_without_such_files(shell: Shell, tmp_path: Path) -> None:
     assert start(shell.within(AGENT_SANDBOX_AGENTS=str(tmp_path / "nothing"))) == (0, "")
     assert list(shell.home.iterdir()) == []

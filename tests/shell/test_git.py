@@ -1,4 +1,4 @@
-"""git in the sandbox: by https whatever the address says, or told at once what to write instead."""
+"""git in the sandbox: SSH addresses are fetched by https, or git suggests the https address at once."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
         ("git+ssh://git@host.test/owner/repo", "https://host.test/owner/repo"),
     ],
 )
-def test_an_address_for_ssh_has_one_for_https(shell: Shell, ssh: str, https: str) -> None:
+def test_converts_ssh_addresses_to_https(shell: Shell, ssh: str, https: str) -> None:
     script = f"source {shell.image}/git-remote-agent-sandbox; split_address '{ssh}'; echo https://$host/$path"
     assert f"{https}\n" == shell("messages", script).stdout
 
 
 @pytest.mark.parametrize("address", ["", "host", "git@", "git@:path", "ssh://", "ssh://host.test", "/a/path"])
-def test_what_is_no_address_for_ssh_is_refused(shell: Shell, address: str) -> None:
+def test_refuses_invalid_ssh_addresses(shell: Shell, address: str) -> None:
     done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; split_address '{address}'", check=False)
     assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr == (
@@ -83,7 +83,7 @@ def repository(shell: Shell, proxy: StandInProxy) -> Shell:
     ],
 )
 @pytest.mark.parametrize("verb", [("ls-remote",), ("push", "HEAD:refs/heads/x")])
-def test_git_asks_the_proxy_by_https(
+def test_git_connects_by_https_through_the_proxy(
     repository: Shell, proxy: StandInProxy, verb: tuple[str, ...], url: str, https: str
 ) -> None:
     done = git(repository, proxy, verb[0], url, *verb[1:])
@@ -92,7 +92,7 @@ def test_git_asks_the_proxy_by_https(
 
 
 @pytest.mark.parametrize("verb", [("ls-remote",), ("push", "HEAD:refs/heads/x")])
-def test_a_rewrite_to_ssh_in_own_dotfiles_does_not_win(
+def test_https_wins_over_a_rewrite_to_ssh_in_own_dotfiles(
     repository: Shell, proxy: StandInProxy, verb: tuple[str, ...]
 ) -> None:
     rewrite = '[url "git@github.com:"]\n  insteadOf = https://github.com/\n  pushInsteadOf = https://github.com/\n'
@@ -101,7 +101,7 @@ def test_a_rewrite_to_ssh_in_own_dotfiles_does_not_win(
     assert "unable to access 'https://github.com/o/r/'" in done.stderr
 
 
-def test_submodules_with_addresses_for_ssh_may_be_fetched(repository: Shell, proxy: StandInProxy) -> None:
+def test_git_uses_https_for_submodules_with_ssh_addresses(repository: Shell, proxy: StandInProxy) -> None:
     (repository.home / ".gitmodules").write_text('[submodule "lib"]\n  path = lib\n  url = git@host.test:owner/lib\n')
     git(repository, proxy, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
     done = git(repository, proxy, "submodule", "update", "--init")
@@ -109,18 +109,16 @@ def test_submodules_with_addresses_for_ssh_may_be_fetched(repository: Shell, pro
 
 
 @pytest.mark.parametrize("url", ["git@host.test:owner/repo", "ssh://me@host.test:2222/owner/repo"])
-def test_git_lfs_sees_the_https_address_of_a_host_that_was_asked_once(
-    repository: Shell, proxy: StandInProxy, url: str
-) -> None:
+def test_records_one_https_rewrite_per_host_for_git_lfs(repository: Shell, proxy: StandInProxy, url: str) -> None:
     git(repository, proxy, "remote", "add", "origin", url)
     for _ in range(2):
         git(repository, proxy, "ls-remote", url)
-    # git-lfs reads these rewrites by itself; `get-url` shows what they make of the address.
+    # git-lfs reads these rewrites itself; `get-url` prints the rewritten address.
     assert git(repository, proxy, "remote", "get-url", "origin").stdout == "https://host.test/owner/repo\n"
     assert (repository.home / ".local/state/agent-sandbox/git-hosts").read_text().count("insteadOf") == 1
 
 
-def test_another_user_than_git_is_told_what_to_write(shell: Shell, proxy: StandInProxy) -> None:
+def test_suggests_the_https_address_for_ssh_users_other_than_git(shell: Shell, proxy: StandInProxy) -> None:
     done = git(shell, proxy, "ls-remote", "someone@host.test:owner/repo.git")
     assert done.stderr.startswith(
         "agent-sandbox: ssh does not leave the sandbox; use https://host.test/owner/repo.git\n"
@@ -128,7 +126,7 @@ def test_another_user_than_git_is_told_what_to_write(shell: Shell, proxy: StandI
     assert proxy.answers.asked == ()
 
 
-def test_git_collects_no_garbage_automatically_in_a_worktree_whose_neighbours_are_read_only(shell: Shell) -> None:
+def test_git_disables_automatic_garbage_collection_in_worktrees(shell: Shell) -> None:
     def ask(*argv: str) -> str:
         system = str(shell.image / "etc" / "gitconfig")
         done = shell.run(
@@ -144,7 +142,7 @@ def test_git_collects_no_garbage_automatically_in_a_worktree_whose_neighbours_ar
         assert ask("-C", folder, "config", "maintenance.auto") == maintenance
 
 
-def test_a_submodule_whose_repository_is_not_there_does_not_stop_git_in_a_worktree(shell: Shell) -> None:
+def test_git_status_works_in_a_worktree_whose_submodule_repository_is_missing(shell: Shell) -> None:
     system, home = str(shell.image / "etc" / "gitconfig"), str(shell.home)
     made = (
         "git config --global protocol.file.allow always; git config --global user.email x@example.com; "

@@ -1,4 +1,4 @@
-"""images/agent/git: what it says where git cannot save a setting, with a stand-in for git."""
+"""images/agent/git: its messages if git cannot save a setting, tested with a fake git."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def git(
         (("checkout", "-b", "x"), f"{BUSY}\nerror: unable to write upstream branch configuration\n"),
     ],
 )
-def test_one_line_says_that_a_setting_was_not_saved(tmp_path: Path, argv: tuple[str, ...], err: str) -> None:
+def test_replaces_gits_errors_by_one_line_if_a_setting_was_not_saved(
+    tmp_path: Path, argv: tuple[str, ...], err: str
+) -> None:
     done = git(tmp_path, *argv, err=err, out="as git says it\n", code=4)
     assert (done.returncode, done.stdout, done.stderr) == (4, "as git says it\n", f"{SAID}\n")
     assert (tmp_path / "called").read_text() == f"{' '.join(argv)}\n"
@@ -56,7 +58,7 @@ OF_A_WORKTREE = "a sandbox of a worktree cannot delete or rename branches and ta
 
 
 @pytest.mark.parametrize("argv", [("branch", "-d", "x"), ("tag", "-d", "x")])
-def test_what_a_worktree_cannot_do_is_named(tmp_path: Path, argv: tuple[str, ...]) -> None:
+def test_explains_that_a_worktree_cannot_delete_branches_and_tags(tmp_path: Path, argv: tuple[str, ...]) -> None:
     start = "error: could not delete reference refs/heads/x: "
     done = git(tmp_path, *argv, err=f"{start}{LOCKED}\n", code=1)
     assert (done.returncode, done.stderr) == (1, f"{start}{OF_A_WORKTREE}\n")
@@ -66,7 +68,7 @@ IN_A_WORKTREE = "read .git\nread /repo/main/.git\npinned /repo/main/.git/objects
 
 
 @pytest.mark.parametrize("verb", ["commit", "merge", "rebase", "pull", "checkout"])
-def test_a_lock_that_git_did_not_need_is_not_reported_in_a_worktree(tmp_path: Path, verb: str) -> None:
+def test_hides_an_unneeded_lock_error_in_a_worktree(tmp_path: Path, verb: str) -> None:
     err = f"error: {LOCKED}\nwarning: as git says it\n"
     done = git(tmp_path, "-C", "x", verb, err=err, out="done\n", protected=IN_A_WORKTREE)
     assert (done.stdout, done.stderr) == ("done\n", "warning: as git says it\n")
@@ -75,11 +77,13 @@ def test_a_lock_that_git_did_not_need_is_not_reported_in_a_worktree(tmp_path: Pa
 @pytest.mark.parametrize(
     ("verb", "protected"), [("update-ref", IN_A_WORKTREE), ("bisect", IN_A_WORKTREE), ("commit", "read .git")]
 )
-def test_a_lock_is_reported_where_git_says_nothing_else(tmp_path: Path, verb: str, protected: str) -> None:
+def test_reports_lock_errors_of_other_commands_and_outside_a_worktree(
+    tmp_path: Path, verb: str, protected: str
+) -> None:
     assert git(tmp_path, verb, err=f"error: {LOCKED}\n", code=1, protected=protected).stderr == f"error: {LOCKED}\n"
 
 
-def test_settings_of_a_worktrees_repository_are_not_saved_either(tmp_path: Path) -> None:
+def test_reports_unsaved_settings_of_a_worktrees_repository(tmp_path: Path) -> None:
     err = "error: could not lock config file /repo/main/.git/config: Read-only file system\n"
     done = git(tmp_path, "config", "core.pager", "x", err=err, code=255)
     assert (done.returncode, done.stderr) == (255, SAID.replace(".git/config", "/repo/main/.git/config") + "\n")
@@ -94,7 +98,7 @@ def test_a_push_does_not_claim_an_upstream_that_was_not_saved(tmp_path: Path, ar
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"To x\n{SAID}\n")
 
 
-def test_a_push_tells_of_an_upstream_that_was_saved(tmp_path: Path) -> None:
+def test_a_push_reports_an_upstream_that_was_saved(tmp_path: Path) -> None:
     done = git(tmp_path, "push", "-u", "origin", "x", err="To x\n", out=TRACKS, code=1)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"To x\n{TRACKS}")
 
@@ -103,7 +107,7 @@ def test_a_push_tells_of_an_upstream_that_was_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "err", ["fatal: could not set 'x'\n", "warning: update of config-file failed\n", "no line end"]
 )
-def test_all_else_is_as_git_says_it(tmp_path: Path, argv: tuple[str, ...], err: str) -> None:
+def test_passes_all_other_output_through_unchanged(tmp_path: Path, argv: tuple[str, ...], err: str) -> None:
     done = git(tmp_path, *argv, err=err, code=128)
     assert (done.returncode, done.stdout, done.stderr) == (128, "", err)
 
@@ -156,7 +160,7 @@ TRACKS_MAIN = ["branch.main.remote=origin", "branch.main.merge=refs/heads/main"]
         ),
         ("branch -u origin/main", 0, TRACKS_MAIN),
         ("branch --set-upstream-to=origin/main", 0, TRACKS_MAIN),
-        # The real one succeeds if it pushed.
+        # The real git succeeds if it pushed.
         ("push -u origin", 4, TRACKS_MAIN),
         ("push -q --set-upstream origin HEAD", 4, TRACKS_MAIN),
         ("push -u --force-with-lease origin +main:refs/heads/main", 4, TRACKS_MAIN),
@@ -164,7 +168,7 @@ TRACKS_MAIN = ["branch.main.remote=origin", "branch.main.merge=refs/heads/main"]
         ("push -u origin HEAD:refs/heads/x/y", 4, ["branch.main.remote=origin", "branch.main.merge=refs/heads/x/y"]),
     ],
 )
-def test_a_setting_that_may_be_offered_is_kept_and_in_use(
+def test_saves_and_uses_settings_that_review_can_offer(
     repository: Shell, command: str, code: int, kept: list[str]
 ) -> None:
     done = ask(repository, *command.split())
@@ -194,19 +198,19 @@ def test_a_setting_that_may_be_offered_is_kept_and_in_use(
         "-c a.b=c config user.name x",
     ],
 )
-def test_no_other_setting_is_kept(repository: Shell, command: str) -> None:
+def test_saves_no_other_settings(repository: Shell, command: str) -> None:
     done = ask(repository, *command.split())
     assert not (repository.home / "w" / ".git" / "agent-sandbox.settings").exists()
     assert (done.returncode, done.stderr.replace(SAID, "")) in {(4, "\n"), (0, "")}
 
 
-def test_a_setting_that_is_kept_but_not_in_use_was_not_saved(repository: Shell) -> None:
+def test_reports_a_stored_setting_as_not_saved_if_git_does_not_read_it(repository: Shell) -> None:
     done = ask(repository, "config", "user.name", "Bot", system="none")
     assert (done.returncode, done.stderr) == (4, FOR_THE_SANDBOX.replace(ALONE, "this setting was not saved"))
     assert (repository.home / "w" / ".git" / "agent-sandbox.settings").exists()
 
 
-def test_the_users_name_comes_from_the_host_machine(tmp_path: Path) -> None:
+def test_writes_the_git_identity_of_the_host_machine(tmp_path: Path) -> None:
     shell = Shell(home=tmp_path)
     file = tmp_path / ".local" / "state" / "agent-sandbox" / "git-identity"
     read = f"git config --file {file} --list"

@@ -1,4 +1,4 @@
-"""The built images: what they weigh, what is not in them, and that they say why when they do not start."""
+"""The built images: their size, what they do not contain, and their messages if they do not start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.docker
 
 MB = 1_000_000
-# Every file that could lend another user's rights: setuid, setgid, or a capability in its attributes.
+# Print every file that could give another user's rights: setuid, setgid, or a capability in its attributes.
 LENDERS = """
 import os, stat
 for top in ("/usr", "/etc", "/opt", "/home", "/root", "/var", "/state", "/workspace"):
@@ -30,7 +30,7 @@ for top in ("/usr", "/etc", "/opt", "/home", "/root", "/var", "/state", "/worksp
 
 @pytest.fixture(scope="module")
 def version() -> str:
-    """Build what is missing, as a user does; return the images' version."""
+    """Build missing images as a user does; return their version."""
     agent_sandbox("build", "claude", "copilot")
     return agent_sandbox("--version").stdout.split()[-1]
 
@@ -45,19 +45,19 @@ def inside(image: str, *argv: str, options: tuple[str, ...] = (), check: bool = 
 
 
 @pytest.mark.parametrize(("image", "megabytes"), [("proxy", 330), ("base", 350), ("claude", 860), ("copilot", 860)])
-def test_an_image_weighs_no_more_than_its_target(version: str, image: str, megabytes: int) -> None:
+def test_image_size_is_within_its_limit(version: str, image: str, megabytes: int) -> None:
     (found,) = json.loads(run("docker", "image", "inspect", f"agent-sandbox/{image}:{version}").stdout)
     assert found["Size"] <= megabytes * MB
 
 
 @pytest.mark.parametrize("image", ["proxy", "base", "claude", "copilot"])
-def test_no_file_lends_another_users_rights(version: str, image: str) -> None:
+def test_images_have_no_setuid_or_setgid_files_and_no_file_capabilities(version: str, image: str) -> None:
     as_root = ("--user=0:0",)
     assert inside(f"agent-sandbox/{image}:{version}", "python3", "-c", LENDERS, options=as_root) == (0, "", "")
 
 
 @pytest.mark.parametrize("image", ["proxy", "claude", "copilot"])
-def test_the_build_secret_left_no_trace(version: str, image: str) -> None:
+def test_build_secrets_leave_no_files_in_the_images(version: str, image: str) -> None:
     look = (
         "sh",
         "-c",
@@ -66,13 +66,13 @@ def test_the_build_secret_left_no_trace(version: str, image: str) -> None:
     assert inside(f"agent-sandbox/{image}:{version}", *look, options=("--user=0:0",)) == (0, "", "")
 
 
-def test_the_proxy_is_nobody_of_rank_and_has_no_installer(version: str) -> None:
+def test_the_proxy_runs_unprivileged_and_has_no_pip(version: str) -> None:
     script = "id -u; stat -c '%u %a' /state/private /state/secrets /state/ca /state/log /state/run; command -v pip"
     _, out, _ = inside(f"agent-sandbox/proxy:{version}", "sh", "-c", script, check=False)
     assert out == "10001\n10001 700\n10001 700\n10001 755\n10001 700\n10001 700\n"
 
 
-def test_the_tools_that_the_docs_name_are_there(version: str) -> None:
+def test_the_agent_image_has_the_tools_that_the_docs_name(version: str) -> None:
     tools = "zsh git git-lfs gh rg fd jq curl less vi ssh node python3 iptables ip6tables openssl ps"
     _, out, _ = inside(
         f"agent-sandbox/claude:{version}", "sh", "-c", f"for t in {tools}; do command -v $t >/dev/null || echo $t; done"
@@ -80,7 +80,7 @@ def test_the_tools_that_the_docs_name_are_there(version: str) -> None:
     assert out == ""
 
 
-def test_shell_snippets_come_first_and_own_dotfiles_cannot_leave_them_out(version: str) -> None:
+def test_shell_snippets_run_before_own_dotfiles_which_cannot_disable_them(version: str) -> None:
     script = """
     mkdir -p ~/.config/agent-sandbox/shell.d
     echo 'export SEEN=$SEEN-b' >~/.config/agent-sandbox/shell.d/b.sh
@@ -93,26 +93,28 @@ def test_shell_snippets_come_first_and_own_dotfiles_cannot_leave_them_out(versio
     assert out == "a-b-zshenv-zshrc /home/dev/.history/zsh\n"
 
 
-def test_a_newcomer_to_zsh_is_asked_nothing(version: str) -> None:
+def test_zsh_starts_without_its_prompt_for_new_users(version: str) -> None:
     _, out, err = inside(f"agent-sandbox/claude:{version}", "zsh", "-ic", "echo ready")
     assert (out, err) == ("ready\n", "")
 
 
-def test_git_finds_its_helper_without_a_path(version: str) -> None:
+def test_git_finds_its_remote_helper_without_the_path_variable(version: str) -> None:
     script = "env -i HOME=$HOME /usr/bin/git ls-remote git@host.test:owner/repo"
     _, _, err = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script, check=False)
     assert err == "fatal: unable to access 'https://host.test/owner/repo/': Could not resolve host: host.test\n"
 
 
 @pytest.mark.parametrize(("proxied", "code"), [("1", "ECONNREFUSED"), ("0", "EAI_AGAIN")])
-def test_fetch_of_node_goes_to_the_proxy_in_silence(version: str, proxied: str, code: str) -> None:
+def test_node_fetch_uses_the_proxy_without_warnings_if_node_use_env_proxy_is_set(
+    version: str, proxied: str, code: str
+) -> None:
     environment = (f"--env=NODE_USE_ENV_PROXY={proxied}", "--env=https_proxy=http://127.0.0.1:9")
     program = "fetch('https://host.test/').catch(e => console.log(e.cause.code))"
     done = inside(f"agent-sandbox/claude:{version}", "node", "-e", program, options=environment)
     assert done == (0, f"{code}\n", "")
 
 
-def test_java_finds_every_certificate_in_a_store_of_its_own(version: str) -> None:
+def test_javas_trust_store_marks_all_certificates_as_trusted(version: str) -> None:
     script = """
     source /usr/local/lib/agent-sandbox/lib/messages.sh; source /usr/local/lib/agent-sandbox/lib/trust.sh
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=proxy -days 2 \
@@ -129,7 +131,7 @@ def test_java_finds_every_certificate_in_a_store_of_its_own(version: str) -> Non
 
 @pytest.fixture
 def unlocked() -> Iterator[str]:
-    """An internal network as a stack has it, with Docker's resolver, and no firewall."""
+    """An internal network like that of a stack, with Docker's resolver and without a firewall."""
     name = "agent-sandbox-test-unlocked"
     make_network(name, "--internal", "--subnet=198.51.100.240/28")
     yield name
@@ -151,7 +153,7 @@ def test_the_agent_does_not_start_without_its_firewall_and_proxy(version: str, u
     )
 
 
-def test_the_firewall_says_what_it_lacks(version: str) -> None:
+def test_the_firewall_reports_that_it_cannot_load_its_rules_without_capabilities(version: str) -> None:
     options = ("--user=0:0", "--cap-drop=ALL", "--env=AGENT_SANDBOX_PROXY=10.128.0.2:8080")
     program = ("/usr/local/lib/agent-sandbox/firewall",)
     status, _, err = inside(f"agent-sandbox/claude:{version}", *program, options=options, check=False)

@@ -1,4 +1,4 @@
-"""images/project/install: what a project lists is installed, and a failure ends with the installer's own words."""
+"""images/project/install: installs the packages of a project; a failure shows the installer's own message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def install(shell: Shell, key: str, packages: str, programs: str) -> tuple[int, 
     return done.returncode, done.stdout, done.stderr
 
 
-def test_an_empty_list_installs_nothing_and_leaves_the_directory_to_copy(shell: Shell) -> None:
+def test_an_empty_list_installs_nothing_but_creates_the_tools_directory(shell: Shell) -> None:
     for key in ("packages", "tools.npm", "tools.pip"):
         assert install(shell, key, "", "apt-get() { echo called; }; npm() { echo called; }") == (0, "", "")
     assert (shell.home / "tools" / "bin").is_dir()
@@ -64,14 +64,14 @@ def test_npm_gets_packages_after_its_options(shell: Shell) -> None:
         ("packages", "", "it failed"),
     ],
 )
-def test_a_failure_ends_with_the_installers_own_words(tmp_path: Path, key: str, said: str, words: str) -> None:
+def test_a_failure_reports_the_installers_error_message(tmp_path: Path, key: str, said: str, words: str) -> None:
     (tmp_path / "said").write_text(f"{said}\n" if said else "")
     fails = f"cat {tmp_path}/said; return 100"
     code, _, err = install(Shell(home=tmp_path), key, "nope\n", f"apt-get() {{ {fails}; }}; npm() {{ {fails}; }}")
     assert (code, err) == (1, f"agent-sandbox: {key}: {words}\n")
 
 
-def test_pip_explains_a_failure_too(shell: Shell) -> None:
+def test_a_failure_of_pip_reports_pips_error_message(shell: Shell) -> None:
     (shell.home / "said").write_text(PIP)
     code, _, err = install(shell, "tools.pip", "nope\n", f"install_pip() {{ cat {shell.home}/said; false; echo; }}")
     assert (code, err) == (1, f"agent-sandbox: tools.pip: {PIP.splitlines()[0]}\n")

@@ -42,18 +42,16 @@ def build(tmp_path: Path, shell: Shell) -> Shell:
 
 
 def install(build: Shell, tmp_path: Path, *lines: str) -> tuple[int, str, list[str]]:
-    """Install from npm as this recipe says, and return the exit code, what was said and npm's arguments."""
+    """Install from npm by this recipe; return the exit code, the messages and npm's arguments."""
     recipe = ("INSTALL=npm", "NPM_PACKAGE=@x/agent", "NPM_VERSION=1.2.3", *lines)
     (tmp_path / "recipe").write_text("\n".join(recipe) + "\n")
-    # What the script removes below the directory is not there.
+    # The script would remove files in a directory that does not exist here.
     done = build.run("bash", "-c", f"source {IMAGE}/install-agent; find() {{ :; }}; main x", check=False)
     calls = [call.partition("--no-update-notifier ")[2] for call in (build.home / "calls").read_text().splitlines()]
     return done.returncode, done.stderr, calls
 
 
-def test_a_package_with_the_pinned_hash_is_installed_from_the_file_that_was_checked(
-    build: Shell, tmp_path: Path
-) -> None:
+def test_installs_a_package_with_the_pinned_hash_from_the_checked_file(build: Shell, tmp_path: Path) -> None:
     code, said, calls = install(build, tmp_path, f"NPM_INTEGRITY={HASH}")
     assert (code, said) == (0, "")
     flags = "install --global --prefix /opt/agents/x --no-fund --no-audit"

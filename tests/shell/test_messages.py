@@ -1,4 +1,4 @@
-"""messages.sh: what a person gets to read when a container does not start."""
+"""messages.sh: the messages that a user reads when a container does not start."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 TRAP = """trap 'die_of_surprise "$?" firewall "$LINENO" "$BASH_COMMAND"' ERR; """
 
 
-def test_a_failure_says_what_is_wrong_and_how_to_mend_it(shell: Shell) -> None:
+def test_die_prints_the_problem_and_the_fix(shell: Shell) -> None:
     done = shell("messages", "die 'the proxy is away' 'start it'", check=False)
     assert (78, "", "agent-sandbox: the proxy is away; start it\n") == (done.returncode, done.stdout, done.stderr)
 
 
-def test_a_surprise_names_the_program_and_the_command(shell: Shell) -> None:
+def test_an_unexpected_failure_names_the_program_and_the_command(shell: Shell) -> None:
     done = shell("messages", TRAP + "main() { false; }; main", check=False)
     assert done.returncode == 78
     assert done.stderr.startswith("agent-sandbox: firewall stopped at line 1: false (status 1); the container does not")
 
 
-def test_a_failure_below_a_pipe_is_told_once(shell: Shell) -> None:
+def test_reports_a_failure_inside_a_pipe_once(shell: Shell) -> None:
     done = shell("messages", TRAP + "main() { echo x | die 'no' 'mend it'; }; main", check=False)
     assert (78, "agent-sandbox: no; mend it\n") == (done.returncode, done.stderr)

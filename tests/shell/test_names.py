@@ -1,4 +1,4 @@
-"""names.sh: the proxy is the only one who is asked for names."""
+"""names.sh: the proxy is the only name server."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 PROXY = "AGENT_SANDBOX_PROXY=10.128.0.2:8080"
 
 
-def test_the_resolver_is_the_proxy_and_no_other(shell: Shell) -> None:
+def test_the_proxy_is_the_only_name_server(shell: Shell) -> None:
     file = shell.home / "resolv.conf"
     file.write_text("nameserver 127.0.0.11\noptions ndots:0\n")
     shell("messages proxy names", f"{PROXY}; resolver_file={file}; ask_the_proxy_for_names")
     assert file.read_text() == "nameserver 10.128.0.2\noptions timeout:2 attempts:2\n"
 
 
-def test_a_resolver_that_cannot_be_set_ends_the_start(shell: Shell) -> None:
+def test_stops_the_start_if_resolv_conf_cannot_be_written(shell: Shell) -> None:
     file = shell.home / "nowhere" / "resolv.conf"
     script = f"{PROXY}; resolver_file={file}; ask_the_proxy_for_names"
     done = shell("messages proxy names", script, check=False)

@@ -1,4 +1,4 @@
-"""probe.py: what counts as closed and what as a leak, on loopback and on files that say what a kernel would."""
+"""probe.py: which results count as closed and which as a leak, on loopback and with fake files of /proc."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def probe() -> ModuleType:
 
 
 def files(monkeypatch: pytest.MonkeyPatch, probe: ModuleType, **texts: str) -> None:
-    """Have `/proc` say this, by the last part of the path."""
+    """Replace files of `/proc`, named by the last part of their path."""
     monkeypatch.setattr(probe, "text", lambda path: texts.get(path.rpartition("/")[2], ""))
 
 
@@ -50,22 +50,22 @@ def files(monkeypatch: pytest.MonkeyPatch, probe: ModuleType, **texts: str) -> N
         (errno.EHOSTUNREACH, "LEAK"),
     ],
 )
-def test_only_a_refusal_at_once_is_one(probe: ModuleType, number: int, verdict: str) -> None:
+def test_only_an_immediate_refusal_counts_as_closed(probe: ModuleType, number: int, verdict: str) -> None:
     assert probe.of_error(OSError(number, "x")).verdict == verdict
 
 
-def test_silence_is_a_leak(probe: ModuleType) -> None:
+def test_a_timeout_is_a_leak(probe: ModuleType) -> None:
     assert probe.of_error(TimeoutError("timed out")) == ("LEAK", "no refusal: timed out")
 
 
-def test_a_port_where_somebody_listens_is_a_leak_and_one_where_nobody_does_is_not(probe: ModuleType) -> None:
+def test_an_open_port_is_a_leak_and_a_closed_port_is_not(probe: ModuleType) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert probe.connects("127.0.0.1", port) == ("LEAK", "connected")
     assert probe.connects("127.0.0.1", port) == ("closed", "connection refused")
 
 
-def test_a_datagram_that_the_kernel_takes_has_left(probe: ModuleType) -> None:
+def test_a_datagram_that_the_kernel_accepts_is_a_leak(probe: ModuleType) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         assert probe.sends("127.0.0.1", server.getsockname()[1]) == ("LEAK", "sent")
@@ -80,7 +80,7 @@ def test_a_datagram_that_the_kernel_takes_has_left(probe: ModuleType) -> None:
         (b"SSH-2.0-x", ("LEAK", "it said b'SSH-2.0-x'")),
     ],
 )
-def test_the_proxy_has_to_refuse(
+def test_only_a_403_or_an_empty_answer_of_the_proxy_counts_as_closed(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch, answer: bytes, expected: tuple[str, str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -105,14 +105,14 @@ def test_the_proxy_has_to_refuse(
         (ROUTES + OWN + DEFAULT, ("LEAK", "eth1 by 198.51.100.1"), ("LEAK", "connected by eth0, eth1")),
     ],
 )
-def test_routes_and_networks_are_read_from_the_kernel(
+def test_reads_routes_and_networks_from_proc(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch, routes: str, way_out: tuple[str, str], another: tuple[str, str]
 ) -> None:
     files(monkeypatch, probe, route=routes, if_inet6=LOOPBACK6)
     assert (probe.has_a_way_out(), probe.has_other_networks()) == (way_out, another)
 
 
-def test_route_to_nowhere_with_a_gateway_or_a_port_is_a_way_out(
+def test_a_nowhere_device_with_a_gateway_or_a_port_is_a_leak(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files(monkeypatch, probe, route=ROUTES + NOWHERE.replace("\t00000000\t0001", "\t016433C6\t0003"))
@@ -146,7 +146,7 @@ def test_checker_uses_another_port_if_all_reserved_ones_are_taken(
             assert talk.getsockname()[1] != 61001
 
 
-def test_only_the_chosen_groups_are_tried(
+def test_tries_only_the_chosen_groups(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def walls() -> Iterator[tuple[object, ...]]:
@@ -164,21 +164,21 @@ def test_only_the_chosen_groups_are_tried(
         probe.main()
 
 
-def test_what_was_tried_is_counted_in_words(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_the_addresses_and_ports_that_were_tried(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "connects", lambda *_: probe.closed("connection refused"))
     assert probe.reaches_any(["127.0.0.1"], (22, 80)).told == "1 address, 2 ports"
     assert probe.reaches_any([], (22,)).told == "0 addresses, 1 port"
 
 
-def test_neighbours_are_the_others_of_a_small_network(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_are_the_other_addresses_of_a_small_network(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"))
     monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.1")
     assert probe.neighbours() == ["10.217.83.2"]
 
 
-def test_services_are_expected_neighbours_on_their_declared_ports_alone(
-    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expects_services_only_on_their_declared_ports(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"), if_inet6=LOOPBACK6)
     monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.1")
     monkeypatch.setattr(probe, "BESIDE", {("10.217.83.2", "5432")})
@@ -196,7 +196,7 @@ def test_services_are_expected_neighbours_on_their_declared_ports_alone(
     assert probe.reaches_services().verdict == "LEAK"
 
 
-def test_the_services_network_is_no_way_out_and_a_third_one_is(
+def test_the_network_of_services_is_allowed_and_a_third_network_is_a_leak(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beside = OWN.replace("eth0", "eth1").replace("53D90A", "54D90A")
@@ -228,14 +228,14 @@ def test_a_capability_in_any_set_is_a_leak(
 @pytest.mark.parametrize(
     ("status", "verdict"), [("NoNewPrivs:\t1\n", "closed"), ("NoNewPrivs:\t0\n", "LEAK"), ("", "note")]
 )
-def test_what_a_kernel_does_not_say_is_no_leak(
+def test_a_wrong_status_field_is_a_leak_and_a_missing_field_is_a_note(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch, status: str, verdict: str
 ) -> None:
     files(monkeypatch, probe, status=status)
     assert probe.field("NoNewPrivs", "1", "never").verdict == verdict
 
 
-def test_no_try_names_anything_that_is_somebodys(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_name_no_com_net_or_org_domains(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     files(monkeypatch, probe, route=ROUTES + OWN)
     monkeypatch.setattr(probe, "own_address", lambda _peer: "10.217.83.3")
     monkeypatch.setattr(probe, "PROXY", ("10.217.83.2", 8080))
@@ -245,7 +245,7 @@ def test_no_try_names_anything_that_is_somebodys(probe: ModuleType, monkeypatch:
     assert [word for word in words if word.endswith((".com", ".net", ".org"))] == []
 
 
-def test_what_got_out_is_told_with_what_mends_it(
+def test_reports_each_leak_with_its_fix(
     probe: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def walls() -> Iterator[tuple[object, ...]]:
@@ -265,12 +265,12 @@ def test_what_got_out_is_told_with_what_mends_it(
     )
 
 
-def test_each_group_says_what_mends_it(probe: ModuleType) -> None:
+def test_each_group_has_a_fix(probe: ModuleType) -> None:
     groups = {group.__name__ for group in probe.GROUPS}
     assert (groups | {"capture"}) - set(probe.MEND) == set()
 
 
 @pytest.mark.parametrize("what", ["ipc", "ssh-auth", "git", "remote-containers-ipc", "wayland"])
-def test_an_editors_ways_to_the_host_are_known(probe: ModuleType, what: str) -> None:
+def test_recognises_the_sockets_of_vs_code(probe: ModuleType, what: str) -> None:
     path = f"/tmp/vscode-{what}-0123abcd.sock"  # noqa: S108 - a container's
     assert any(fnmatch(path, pattern) for pattern in probe.EDITORS)

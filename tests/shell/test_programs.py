@@ -1,4 +1,4 @@
-"""firewall and entrypoint: the story in the right order, and nothing happens when they are only sourced."""
+"""firewall and entrypoint: they run their steps in order, and sourcing them runs nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STORIES = {
 
 
 def told(program: str, *, failing: str = "") -> str:
-    """Return a script in which every verb only says its name, and one of them fails."""
+    """Return a script in which every step only prints its name, and one of them fails."""
     verbs = (f"{verb}() {{ echo {verb}; {'return 3' if verb == failing else ''}\n}}; " for verb in STORIES[program])
     return "".join(verbs)
 
@@ -68,13 +68,13 @@ def test_sourcing_does_nothing(shell: Shell, program: str) -> None:
 
 
 @pytest.mark.parametrize("program", STORIES)
-def test_the_story_runs_in_order_and_ends_in_what_was_asked_for(shell: Shell, program: str) -> None:
+def test_runs_the_steps_in_order_and_the_entrypoint_then_runs_its_command(shell: Shell, program: str) -> None:
     done = shell.run("bash", "-c", f"source {shell.image}/{program}; {told(program)} main echo 'a  b'")
     asked_for = ["a  b"] if program == "entrypoint" else []
     assert STORIES[program] + asked_for == done.stdout.splitlines()
 
 
-# They work in the agent's home, which outlives the container: what it put there must not keep it from starting.
+# These steps use the agent's home, which outlives the container: files there must not prevent a start.
 IN_ITS_HOME = (
     "remove_stale_dotfiles",
     "link_dotfiles",
@@ -86,7 +86,7 @@ IN_ITS_HOME = (
 
 
 @pytest.mark.parametrize("verb", IN_ITS_HOME)
-def test_nothing_in_the_agents_home_keeps_it_from_starting(shell: Shell, verb: str) -> None:
+def test_a_failed_step_in_the_agents_home_does_not_stop_the_start(shell: Shell, verb: str) -> None:
     script = f"source {shell.image}/entrypoint; {told('entrypoint')} {verb}() {{ false; }}; main echo started"
     done = shell.run("bash", "-c", script, check=False)
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["mark_ready", "started"])
@@ -97,7 +97,7 @@ def test_nothing_in_the_agents_home_keeps_it_from_starting(shell: Shell, verb: s
     ("program", "verb"),
     [(program, verb) for program, verbs in STORIES.items() for verb in verbs if verb not in IN_ITS_HOME],
 )
-def test_whatever_fails_ends_the_start_before_it_is_ready(shell: Shell, program: str, verb: str) -> None:
+def test_any_other_failed_step_stops_the_start(shell: Shell, program: str, verb: str) -> None:
     script = f"source {shell.image}/{program}; {told(program, failing=verb)} main echo started"
     done = shell.run("bash", "-c", script, check=False)
     assert done.returncode == 78

@@ -1,4 +1,4 @@
-"""proxy.sh: the variables that become firewall rules hold numbers and nothing else."""
+"""proxy.sh: the variables that become firewall rules contain only numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bash_harness import Shell
 
 
-def test_the_one_opening_is_the_port_of_the_address(shell: Shell) -> None:
+def test_opens_only_the_port_of_the_address_by_default(shell: Shell) -> None:
     done = shell(
         "messages proxy",
         "check_proxy_variables; proxy_address; proxy_port; proxy_openings",
@@ -19,7 +19,7 @@ def test_the_one_opening_is_the_port_of_the_address(shell: Shell) -> None:
     assert done.stdout == "10.128.0.2\n8080\ntcp 8080\n"
 
 
-def test_more_openings_are_listed_by_name(shell: Shell) -> None:
+def test_opens_the_listed_ports(shell: Shell) -> None:
     done = shell(
         "messages proxy",
         "check_proxy_variables; proxy_openings",
@@ -48,7 +48,7 @@ def test_more_openings_are_listed_by_name(shell: Shell) -> None:
         "[::1]:8080",
     ],
 )
-def test_anything_but_an_address_and_a_port_stops_the_start(shell: Shell, where: str) -> None:
+def test_a_malformed_proxy_address_stops_the_start(shell: Shell, where: str) -> None:
     done = shell("messages proxy", "check_proxy_variables", check=False, AGENT_SANDBOX_PROXY=where)
     assert done.returncode == 78
     assert done.stderr == (
@@ -58,7 +58,7 @@ def test_anything_but_an_address_and_a_port_stops_the_start(shell: Shell, where:
 
 
 @pytest.mark.parametrize("entry", ["8080", "tcp/", "icmp/8", "tcp/99999", "tcp/80,443", "tcp/80:90", "all/1"])
-def test_anything_but_a_protocol_and_a_port_stops_the_start(shell: Shell, entry: str) -> None:
+def test_a_malformed_proxy_port_stops_the_start(shell: Shell, entry: str) -> None:
     done = shell(
         "messages proxy",
         "check_proxy_variables",
@@ -70,7 +70,7 @@ def test_anything_but_a_protocol_and_a_port_stops_the_start(shell: Shell, entry:
     assert ", not an entry like tcp/8080; correct it in the compose file\n" in done.stderr
 
 
-def test_a_network_has_a_route(shell: Shell) -> None:
+def test_has_network_needs_a_route_on_another_device_than_nowhere(shell: Shell) -> None:
     (shell.home / "none").write_text("Iface Destination\n")
     (shell.home / "one").write_text("Iface\tDestination\nnowhere\t00000000\neth0\t0A800000\n")
     (shell.home / "nowhere").write_text("Iface\tDestination\nnowhere\t00000000\n")

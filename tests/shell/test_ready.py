@@ -1,4 +1,4 @@
-"""ready.sh: the ready file is there when a start is through, and not before."""
+"""ready.sh: the ready file exists after a start has finished, and not before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from bash_harness import Shell
 
 
-def test_ready_is_marked_and_forgotten_also_when_it_was_not_there(shell: Shell) -> None:
+def test_mark_ready_creates_and_forget_ready_removes_the_file_if_it_exists(shell: Shell) -> None:
     script = """
     forget_ready; mark_ready; is_ready && echo "$ready_file"
     forget_ready; forget_ready; ! is_ready

@@ -1,4 +1,4 @@
-"""refusals.sh: the sets that count what the firewall refuses, and the route that leads the rest to them."""
+"""refusals.sh: the sets that count refused connections, and the route that leads other networks to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PARTS = "messages proxy beside refusals"
 ADDRESS, PORTS = "198.51.100.2:8080", "tcp/8080 udp/53"
 
-# As the kernel sees them: before the redirect of Docker's resolver, and the same exceptions as in rules.sh.
+# In the kernel's order: before the redirect to Docker's resolver, with the same exceptions as in rules.sh.
 WANTED = """\
 chain output {
 type filter hook output priority -150; policy accept;
@@ -60,7 +60,7 @@ def test_every_set_that_the_agents_packets_fill_has_a_size(shell: Shell) -> None
     assert [line for line in sets if "size " not in line] == []
 
 
-def test_kernel_that_cannot_count_ends_no_start(shell: Shell) -> None:
+def test_a_kernel_that_cannot_count_does_not_stop_the_start(shell: Shell) -> None:
     script = "nft() { cat >/dev/null; return 1; }; python3() { return 1; }; lead_the_rest_nowhere; count_refusals"
     done = shell(PARTS, script, AGENT_SANDBOX_PROXY=ADDRESS)
     assert done.stderr.splitlines() == [
@@ -87,13 +87,13 @@ def test_real_kernel_routes_other_networks_to_a_portless_device(wired: Shell) ->
 
 
 @pytest.mark.docker
-def test_any_other_default_route_goes_first(wired: Shell) -> None:
+def test_any_other_default_route_has_priority(wired: Shell) -> None:
     lines = wired(PARTS, "lead_the_rest_nowhere; ip route get 203.0.113.1").stdout
     assert "via 198.51.100.2 dev wire" in lines
 
 
 @pytest.mark.docker
-def test_second_device_is_reported_and_ends_no_start(wired: Shell) -> None:
+def test_reports_a_second_device_and_does_not_stop_the_start(wired: Shell) -> None:
     done = wired(PARTS, "lead_the_rest_nowhere; lead_the_rest_nowhere; echo on")
     assert (done.stdout, done.stderr.splitlines()) == (
         "on\n",

@@ -1,4 +1,4 @@
-"""reprotect.py: what it makes of files and cgroups, without the kernel's rights to mount."""
+"""reprotect.py: how it handles files and cgroups, tested without the right to mount."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def renew(program: ModuleType, folder: Path, content: bytes) -> None:
     os.close(handle)
 
 
-def test_a_file_is_replaced_by_a_new_one_that_no_open_handle_leads_to(program: ModuleType, tmp_path: Path) -> None:
+def test_writes_through_an_open_handle_do_not_reach_the_renewed_file(program: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_bytes(b"accepted")
     file.chmod(0o640)
@@ -45,14 +45,14 @@ def test_a_file_is_replaced_by_a_new_one_that_no_open_handle_leads_to(program: M
     assert [one.name for one in tmp_path.iterdir()] == ["config"]
 
 
-def test_content_that_was_not_accepted_stays_as_it_is(program: ModuleType, tmp_path: Path) -> None:
+def test_does_not_renew_a_file_with_changed_content(program: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(b"evil")
     with pytest.raises(OSError, match="the file changed meanwhile"):
         renew(program, tmp_path, b"accepted")
     assert (tmp_path / "config").read_bytes() == b"evil"
 
 
-def test_a_lock_of_gits_is_respected(program: ModuleType, tmp_path: Path) -> None:
+def test_respects_a_lock_of_git(program: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(b"accepted")
     (tmp_path / "config.lock").write_bytes(b"git is writing")
     with pytest.raises(FileExistsError):
@@ -61,7 +61,7 @@ def test_a_lock_of_gits_is_respected(program: ModuleType, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_neither_a_link_nor_a_pipe_is_taken_for_the_file(program: ModuleType, tmp_path: Path, kind: str) -> None:
+def test_refuses_a_link_or_a_pipe_in_place_of_the_file(program: ModuleType, tmp_path: Path, kind: str) -> None:
     (tmp_path / "other").write_bytes(b"accepted")
     if kind == "link":
         (tmp_path / "config").symlink_to("other")
@@ -71,7 +71,7 @@ def test_neither_a_link_nor_a_pipe_is_taken_for_the_file(program: ModuleType, tm
         renew(program, tmp_path, b"accepted")
 
 
-def test_a_directory_behind_a_link_is_not_opened(
+def test_does_not_open_a_directory_behind_a_link(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "WORKSPACE", str(tmp_path.resolve()))
@@ -83,7 +83,7 @@ def test_a_directory_behind_a_link_is_not_opened(
 
 
 def cgroup(tmp_path: Path, text: str, **files: str) -> tuple[Path, Path]:
-    """Have an agent in a cgroup with these files, and return the directories of cgroups and of the agent."""
+    """Make a cgroup with these files for an agent; return the directories of cgroups and of the agent."""
     groups, agent = tmp_path / "groups", tmp_path / "agent"
     for place in (groups / "freezer" / "x", groups / "x", agent):
         place.mkdir(parents=True)
@@ -94,7 +94,7 @@ def cgroup(tmp_path: Path, text: str, **files: str) -> tuple[Path, Path]:
     return groups, agent
 
 
-def test_the_agent_is_frozen_in_a_cgroup_of_version_2(program: ModuleType, tmp_path: Path) -> None:
+def test_freezes_and_thaws_the_agent_with_cgroups_v2(program: ModuleType, tmp_path: Path) -> None:
     groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="populated 1\nfrozen 1\n")
     with program.frozen(program.open_freezer(groups, agent)):
         assert (groups / "x" / "cgroup.freeze").read_text() == "1"
@@ -102,14 +102,14 @@ def test_the_agent_is_frozen_in_a_cgroup_of_version_2(program: ModuleType, tmp_p
     assert (groups / "x" / "cgroup.freeze").read_text().strip("\0") == "0"
 
 
-def test_the_agent_is_frozen_in_a_cgroup_of_version_1(program: ModuleType, tmp_path: Path) -> None:
+def test_freezes_and_thaws_the_agent_with_cgroups_v1(program: ModuleType, tmp_path: Path) -> None:
     groups, agent = cgroup(tmp_path, "7:cpu:/y\n3:freezer:/x\n0::/z\n", state="THAWED")
     with program.frozen(program.open_freezer(groups, agent)):
         assert (groups / "freezer" / "x" / "freezer.state").read_text() == "FROZEN"
     assert (groups / "freezer" / "x" / "freezer.state").read_text().endswith("THAWED")
 
 
-def test_no_other_program_thaws_the_agent_meanwhile(
+def test_a_second_freeze_fails_and_does_not_thaw_the_agent(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "SECONDS_TO_FREEZE", 0)
@@ -123,7 +123,7 @@ def test_no_other_program_thaws_the_agent_meanwhile(
     assert (groups / "x" / "cgroup.freeze").read_text() == "10"
 
 
-def test_an_agent_that_cannot_be_frozen_is_thawed_and_nothing_is_mounted(
+def test_fails_and_thaws_the_agent_if_it_cannot_be_frozen(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "SECONDS_TO_FREEZE", 0)
@@ -145,7 +145,7 @@ def agent_of(tmp_path: Path, text: str) -> Path:
     return folder
 
 
-def test_no_signal_ends_it_while_the_agent_is_frozen(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignores_signals_before_it_freezes_the_agent(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     ignored: list[int] = []
 
     def open_freezer() -> None:

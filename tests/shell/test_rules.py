@@ -1,4 +1,4 @@
-"""rules.sh: what the rules say, and what a real kernel makes of them in a namespace that the test made."""
+"""rules.sh: the text of the rules, and their effect on a real kernel in a namespace of the test."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def connect(address: str, port: int) -> str:
     """
 
 
-def test_out_to_the_proxy_and_in_with_its_answers(shell: Shell) -> None:
+def test_allows_connections_to_the_proxy_and_its_replies(shell: Shell) -> None:
     done = shell(
         PARTS, "ipv4_rules", AGENT_SANDBOX_PROXY="198.51.100.2:8080", AGENT_SANDBOX_PROXY_PORTS="tcp/8080 udp/53"
     )
     assert done.stdout == WANTED
 
 
-def test_out_to_the_declared_ports_of_services_and_in_with_their_replies(shell: Shell) -> None:
+def test_allows_connections_to_declared_ports_of_services_and_their_replies(shell: Shell) -> None:
     done = shell(
         PARTS,
         "ipv4_rules",
@@ -62,7 +62,7 @@ def test_out_to_the_declared_ports_of_services_and_in_with_their_replies(shell: 
     ]
 
 
-def test_nothing_over_ipv6_but_loopback(shell: Shell) -> None:
+def test_allows_only_loopback_over_ipv6(shell: Shell) -> None:
     rules = shell(PARTS, "ipv6_rules").stdout.splitlines()
     assert [rule for rule in rules if rule.endswith("ACCEPT")] == [
         "-A INPUT -i lo -j ACCEPT",
@@ -71,7 +71,7 @@ def test_nothing_over_ipv6_but_loopback(shell: Shell) -> None:
     assert rules[1:4] == [":INPUT DROP [0:0]", ":FORWARD DROP [0:0]", ":OUTPUT DROP [0:0]"]
 
 
-def test_both_families_are_closed_before_anything_is_opened(shell: Shell) -> None:
+def test_closes_ipv4_and_ipv6_before_it_opens_ports(shell: Shell) -> None:
     script = """
     load_rules() { echo "$1 $(grep -c ACCEPT)"; }
     has_ipv6() { true; }
@@ -82,7 +82,7 @@ def test_both_families_are_closed_before_anything_is_opened(shell: Shell) -> Non
     assert done.stdout.split("\n")[2:4] == ["iptables-restore 4", "ip6tables-restore 2"]
 
 
-def test_a_kernel_without_ipv6_has_nothing_to_lock(shell: Shell) -> None:
+def test_loads_no_ipv6_rules_on_a_kernel_without_ipv6(shell: Shell) -> None:
     script = (
         "load_rules() { cat >/dev/null; echo $1; }; has_ipv6() { false; }; deny_everything; open_the_way_to_the_proxy"
     )
@@ -98,7 +98,7 @@ def test_rules_that_do_not_load_stop_the_start(shell: Shell) -> None:
     )
 
 
-def test_a_default_that_lets_through_stops_the_start(shell: Shell) -> None:
+def test_a_default_policy_of_accept_stops_the_start(shell: Shell) -> None:
     script = (
         "iptables() { printf '%s\\n' '-P INPUT DROP' '-P FORWARD DROP' '-P OUTPUT ACCEPT'; }; check_policy iptables"
     )
@@ -119,15 +119,13 @@ def test_a_default_that_lets_through_stops_the_start(shell: Shell) -> None:
         ("198.51.100.2", 81, "refused", "refused"),
     ],
 )
-def test_a_real_kernel_lets_only_the_proxy_through(
-    wired: Shell, address: str, port: int, before: str, after: str
-) -> None:
+def test_a_real_kernel_allows_only_the_proxy(wired: Shell, address: str, port: int, before: str, after: str) -> None:
     probe = connect(address, port)
     assert f"{before}\n{after}\n" == wired(PARTS, f"{probe}{LOCK}{probe}").stdout
 
 
 @pytest.mark.docker
-def test_a_real_kernel_refuses_datagrams_and_loads_the_rules_again(wired: Shell) -> None:
+def test_a_real_kernel_loads_the_rules_twice_and_refuses_datagrams(wired: Shell) -> None:
     send = """python3 - <<'X'
 import socket
 for address in ("203.0.113.1", "127.0.0.11", "2001:db8::1"):
@@ -149,7 +147,7 @@ X
 
 
 @pytest.mark.docker
-def test_deny_all_alone_lets_nothing_through(wired: Shell) -> None:
+def test_deny_everything_drops_connections_to_the_proxy(wired: Shell) -> None:
     got = wired(PARTS, "deny_everything; " + connect("198.51.100.2", 8080)).stdout
     assert got == "silence\n"
 
@@ -166,12 +164,12 @@ X
 
 
 @pytest.mark.docker
-def test_a_real_kernel_notices_soon_that_nobody_is_at_the_proxys_address(wired: Shell) -> None:
+def test_a_real_kernel_fails_connections_quickly_if_the_proxy_is_gone(wired: Shell) -> None:
     script = f"{LOCK}notice_soon_that_the_proxy_is_gone; {ASK_NOBODY}"
     done = wired(PARTS, script, AGENT_SANDBOX_PROXY="198.51.100.9:8080")
     assert (done.stdout, done.stderr) == ("No route to host True\n", "")
 
 
-def test_a_kernel_that_is_not_told_to_notice_soon_ends_no_start(shell: Shell) -> None:
+def test_warns_if_it_cannot_make_connections_fail_quickly(shell: Shell) -> None:
     done = shell(PARTS, "python3() { return 1; }; notice_soon_that_the_proxy_is_gone")
     assert done.stderr == "agent-sandbox: if the proxy is gone, requests fail after three seconds, not two\n"

@@ -22,7 +22,7 @@ RUNS = "agent-sandbox: running setup, once in this container"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A workspace and the place of the record, as in one container."""
+    """A workspace and the path of the record, as in one container."""
 
     root: Path
 
@@ -57,7 +57,7 @@ def container(tmp_path: Path) -> Container:
     return Container(root=tmp_path)
 
 
-def test_a_script_that_succeeded_runs_again_only_when_it_changed(container: Container) -> None:
+def test_a_successful_script_runs_again_only_if_changed_or_in_a_new_container(container: Container) -> None:
     done = "agent-sandbox: setup: done"
     assert container.run("echo 1; pwd") == (0, [RUNS, "1", str(container.root), done])
     assert container.run("echo 1; pwd") == (0, [])
@@ -74,19 +74,19 @@ def test_a_script_that_succeeded_runs_again_only_when_it_changed(container: Cont
         ("no-such-program 2>/dev/null", 127, "failed with exit code 127"),
     ],
 )
-def test_a_script_that_failed_is_tried_again(container: Container, text: str, code: int, why: str) -> None:
+def test_runs_a_failed_script_again(container: Container, text: str, code: int, why: str) -> None:
     for _ in range(2):
         assert container.run(text) == (code, [RUNS, f"agent-sandbox: error: {why}"])
 
 
-def test_a_script_that_hangs_is_ended_with_what_it_started(container: Container) -> None:
+def test_ends_a_hanging_script_and_its_child_processes(container: Container) -> None:
     code, lines = container.run("sleep 600 & echo $!; wait", seconds=0.5)
     assert (code, lines[-1]) == (124, "agent-sandbox: error: not finished after 0.00833333 minutes")
     state = subprocess.run(["ps", "-o", "stat=", "-p", lines[1]], capture_output=True, text=True, check=False).stdout
     assert state[:1] in {"", "Z"}
 
 
-def test_a_script_ends_when_whoever_waits_for_it_is_gone(container: Container) -> None:
+def test_an_attended_script_ends_when_its_stdin_closes(container: Container) -> None:
     (container.root / "setup").write_text("echo started; sleep 600")
     with container.start("--attended") as child:
         assert child.stdout is not None
@@ -97,7 +97,7 @@ def test_a_script_ends_when_whoever_waits_for_it_is_gone(container: Container) -
     assert child.returncode == 130
 
 
-def test_what_a_script_leaves_running_is_not_waited_for(container: Container) -> None:
+def test_does_not_wait_for_background_processes(container: Container) -> None:
     code, lines = container.run("(trap '' HUP; sleep 600) & echo $!")
     os.kill(int(lines[1]), 9)
     assert code == 0
@@ -110,7 +110,7 @@ def test_what_a_script_leaves_running_is_not_waited_for(container: Container) ->
         ("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1", 1030),
     ],
 )
-def test_a_flood_is_cut_and_its_end_is_shown_after_a_failure(container: Container, text: str, most: int) -> None:
+def test_truncates_long_output_and_shows_its_end_after_a_failure(container: Container, text: str, most: int) -> None:
     code, lines = container.run(text)
     assert (code, lines[-2]) == (1, "the end")
     assert "agent-sandbox: further output is not shown" in lines
@@ -118,24 +118,24 @@ def test_a_flood_is_cut_and_its_end_is_shown_after_a_failure(container: Containe
     assert max(map(len, lines)) <= 1000
 
 
-def test_only_the_content_that_was_trusted_runs(container: Container) -> None:
+def test_runs_only_the_trusted_content(container: Container) -> None:
     digest = hashlib.sha256(b"echo 1").hexdigest()
     assert container.run("echo 1", "--digest", digest)[0] == 0
     assert container.run("echo 2", "--digest", digest) == (78, ["agent-sandbox: error: changed after you trusted it"])
 
 
-def test_a_script_that_is_gone_is_named(container: Container) -> None:
+def test_reports_a_missing_script(container: Container) -> None:
     assert container.run(None) == (78, ["agent-sandbox: error: cannot be read: No such file or directory"])
 
 
-def test_an_executable_script_is_run_by_its_first_line(container: Container) -> None:
+def test_runs_an_executable_script_with_the_program_of_its_shebang(container: Container) -> None:
     text = f"#!{sys.executable} -I\nprint('python')\n"
     assert container.run(text)[0] != 0  # bash's
     (container.root / "setup").chmod(0o755)
     assert container.run(text)[1][1] == "python"
 
 
-def test_a_second_start_waits_and_does_not_run_it_again(container: Container) -> None:
+def test_a_second_start_waits_and_does_not_run_the_script_again(container: Container) -> None:
     (container.root / "setup").write_text("echo one >>ran; until [ -e go ]; do sleep 0.02; done")
     with container.start() as first:
         assert first.stdout

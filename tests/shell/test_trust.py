@@ -1,4 +1,4 @@
-"""trust.sh: the image's certificates and the proxy's, where every program looks for them."""
+"""trust.sh: the certificates of the image and of the proxy, in the places that programs read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bash_harness import Shell
 
-# Debian 12's openssl, on which this may run, cannot write Java's store: test_image.py looks at the real one.
+# Debian 12's openssl cannot write Java's store: test_image.py checks the real store.
 STUBS = """
 system_certificates() { echo "$HOME/system.crt"; }
 write_java_store() { echo java; }
@@ -24,7 +24,7 @@ write_java_store() { echo java; }
 
 
 def certificate(path: Path, name: str, *, days: int = 2) -> str:
-    """Make a self-signed certificate that began nine days ago and lasts so many more."""
+    """Make a self-signed certificate that became valid nine days ago and expires in `days` days."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -44,7 +44,7 @@ def certificate(path: Path, name: str, *, days: int = 2) -> str:
 
 @pytest.fixture
 def trust(shell: Shell) -> Shell:
-    """A shell with a CA, a store that an earlier start filled, and a system's certificate without a last line feed."""
+    """A shell with a CA, a store from an earlier start, and a system certificate without a final newline."""
     (shell.home / "certs").mkdir()
     (shell.home / "certs" / "ca-certificates.crt").write_text("stale")
     (shell.home / "system.crt").write_text(certificate(shell.home / "system.crt", "system").rstrip("\n"))
@@ -52,7 +52,7 @@ def trust(shell: Shell) -> Shell:
     return shell.within(AGENT_SANDBOX_TRUST=str(shell.home / "certs"), AGENT_SANDBOX_CA=str(shell.home / "ca.crt"))
 
 
-def test_the_bundle_holds_the_systems_certificates_and_the_cas(trust: Shell) -> None:
+def test_the_bundle_has_the_system_certificates_and_the_proxys_ca(trust: Shell) -> None:
     trust("messages trust", STUBS + "write_trust_store")
     bundle = trust.home / "certs" / "ca-certificates.crt"
     wanted = (trust.home / "system.crt").read_text() + "\n" + (trust.home / "ca.crt").read_text()
@@ -66,13 +66,13 @@ def test_openssl_finds_the_ca_by_its_hash(trust: Shell) -> None:
     assert done.stdout.endswith(": OK\n")
 
 
-def test_nothing_half_written_is_left(trust: Shell) -> None:
+def test_leaves_no_temporary_files(trust: Shell) -> None:
     trust("messages trust", STUBS + "write_trust_store")
     assert [path.name for path in (trust.home / "certs").glob("*.new")] == []
 
 
 @pytest.mark.parametrize("content", [None, "", "no certificate", "expired"])
-def test_a_ca_that_cannot_be_used_stops_the_start(trust: Shell, content: str | None) -> None:
+def test_an_unusable_ca_stops_the_start(trust: Shell, content: str | None) -> None:
     ca = trust.home / "ca.crt"
     if content is None:
         ca.unlink()
@@ -89,7 +89,7 @@ def test_a_ca_that_cannot_be_used_stops_the_start(trust: Shell, content: str | N
     assert (trust.home / "certs" / "ca-certificates.crt").read_text() == "stale"
 
 
-def test_another_certificate_than_at_the_start_is_not_trusted(trust: Shell) -> None:
+def test_a_ca_that_changed_since_the_start_is_not_trusted(trust: Shell) -> None:
     trust("messages trust", STUBS + "write_trust_store; is_trusted")
     certificate(trust.home / "ca.crt", "agent-sandbox")
     assert trust("messages trust", "is_trusted", check=False).returncode == 1

@@ -1,4 +1,4 @@
-"""images/usage: the program comes from the registry with the hash that is expected, and reads what an agent wrote."""
+"""images/usage: installs the program from a registry with the expected hash; the program reads agents' files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAME = "@ccusage/ccusage-linux-x64"
 
 
 def package() -> bytes:
-    """Return the package, with a link of another name and a path that leads out."""
+    """Return the package, with a path outside of the directory."""
     text = io.BytesIO()
     with tarfile.open(fileobj=text, mode="w:gz") as tar:
         for name in ("package/bin/ccusage", "../outside"):
@@ -78,7 +78,7 @@ def fetch(shell: Shell, registry: str, line: str, arch: str = "amd64") -> Comple
 
 
 @pytest.mark.parametrize("integrity", [INTEGRITY, ""], ids=["hash", "no hash"])
-def test_the_program_is_taken_from_the_package(shell: Shell, registry: str, integrity: str) -> None:
+def test_installs_the_program_from_the_package(shell: Shell, registry: str, integrity: str) -> None:
     done = fetch(shell, registry, f"amd64 {NAME} 1.0.0 {integrity}")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     target = shell.home / "ccusage"
@@ -86,7 +86,7 @@ def test_the_program_is_taken_from_the_package(shell: Shell, registry: str, inte
     assert not (shell.home.parent / "outside").exists()
 
 
-def test_a_package_with_another_hash_is_refused_before_anything_is_unpacked(shell: Shell, registry: str) -> None:
+def test_refuses_a_package_with_another_hash_before_unpacking(shell: Shell, registry: str) -> None:
     done = fetch(shell, registry, f"amd64 {NAME} 1.0.0 sha512-other")
     address = f"{registry.removesuffix('/npm/')}/package.tgz"
     said = f"agent-sandbox: the hash of {address} is {INTEGRITY}, not sha512-other\n"
@@ -94,7 +94,7 @@ def test_a_package_with_another_hash_is_refused_before_anything_is_unpacked(shel
     assert not (shell.home / "ccusage").exists()
 
 
-def test_a_version_that_is_not_there_is_named(shell: Shell, registry: str) -> None:
+def test_reports_missing_versions_packages_architectures_and_registries(shell: Shell, registry: str) -> None:
     done = fetch(shell, registry, f"amd64 {NAME} 2.0.0")
     assert done.returncode == 1
     assert done.stderr.endswith(f"agent-sandbox: {registry} has no {NAME}@2.0.0\n")
@@ -118,7 +118,7 @@ def count() -> ModuleType:
     return module
 
 
-def test_databases_are_copied_and_all_else_is_linked(count: ModuleType, tmp_path: Path) -> None:
+def test_copies_databases_and_links_everything_else(count: ModuleType, tmp_path: Path) -> None:
     state, home = tmp_path / "state", tmp_path / "home"
     (state / ".example" / "sessions").mkdir(parents=True)
     (state / ".local" / "share" / "example" / "storage").mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_databases_are_copied_and_all_else_is_linked(count: ModuleType, tmp_path
     assert links == {".example", ".local/share/example/storage"}
 
 
-def test_nothing_that_an_agent_left_is_followed_or_read_without_end(
+def test_does_not_follow_links_read_pipes_or_search_too_deep(
     count: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state, home = tmp_path / "state", tmp_path / "home"

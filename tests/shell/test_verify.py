@@ -1,4 +1,4 @@
-"""verify.sh: a hole in the wall stops the start, whichever it is, and so does a proxy that does not deny."""
+"""verify.sh: a hole in the firewall or a proxy that does not deny stops the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTS = "messages proxy beside rules verify"
 
 
 @pytest.mark.docker
-def test_a_locked_namespace_passes(wired: Shell) -> None:
+def test_a_namespace_with_the_firewall_passes(wired: Shell) -> None:
     done = wired(PARTS, LOCK + "check_direct_ways; check_proxy_denies; echo passed")
     assert ("passed\n", "") == (done.stdout, done.stderr)
 
@@ -31,7 +31,7 @@ def test_a_locked_namespace_passes(wired: Shell) -> None:
         ("iptables -I OUTPUT -d 198.51.100.2 -j ACCEPT", "198.51.100.2 port 22"),
     ],
 )
-def test_each_hole_alone_stops_the_start(wired: Shell, hole: str, where: str) -> None:
+def test_any_hole_in_the_firewall_stops_the_start(wired: Shell, hole: str, where: str) -> None:
     done = wired(PARTS, f"{LOCK} {hole}; check_direct_ways", check=False)
     assert done.returncode == 78
     assert done.stderr == (
@@ -41,24 +41,24 @@ def test_each_hole_alone_stops_the_start(wired: Shell, hole: str, where: str) ->
 
 
 @pytest.mark.docker
-def test_silence_is_no_refusal(wired: Shell) -> None:
+def test_a_dropped_connection_does_not_count_as_refused(wired: Shell) -> None:
     done = wired(PARTS, "deny_everything; check_refused 203.0.113.1 443", check=False)
     assert done.returncode == 78
     assert done.stderr.startswith("agent-sandbox: 203.0.113.1 port 443 is not refused immediately; ")
 
 
 @pytest.mark.parametrize("status", [403, 418])
-def test_a_denial_has_the_status_that_the_policy_chose(shell: Shell, proxy: StandInProxy, status: int) -> None:
+def test_accepts_denials_with_another_block_status(shell: Shell, proxy: StandInProxy, status: int) -> None:
     proxy.answers.status = status
     assert shell(PARTS, "check_proxy_denies; echo passed", AGENT_SANDBOX_PROXY=proxy.address).stdout == "passed\n"
 
 
-def test_a_proxy_that_denies_passes_also_where_no_proxy_names_everything(shell: Shell, proxy: StandInProxy) -> None:
+def test_asks_the_proxy_even_if_no_proxy_matches_all_hosts(shell: Shell, proxy: StandInProxy) -> None:
     shell(PARTS, "check_proxy_denies", AGENT_SANDBOX_PROXY=proxy.address, NO_PROXY="*", no_proxy="*")
     assert proxy.answers.asked == ("GET http://agent-sandbox.invalid/",)
 
 
-def test_what_a_curlrc_says_changes_no_verdict(shell: Shell, proxy: StandInProxy) -> None:
+def test_ignores_curlrc(shell: Shell, proxy: StandInProxy) -> None:
     (shell.home / ".curlrc").write_text("fail\nuser-agent = changed\n")
     assert shell(PARTS, "check_proxy_denies; echo passed", AGENT_SANDBOX_PROXY=proxy.address).stdout == "passed\n"
     (shell.home / ".curlrc").write_text(f"proxy = http://{proxy.address}\n")
@@ -79,7 +79,7 @@ def test_any_other_answer_stops_the_start(shell: Shell, proxy: StandInProxy, sta
     )
 
 
-def test_a_proxy_that_is_late_is_waited_for(shell: Shell, proxy: StandInProxy) -> None:
+def test_waits_for_a_proxy_that_starts_late(shell: Shell, proxy: StandInProxy) -> None:
     script = """
     tries=0
     ask_for_a_denial() { [[ -e late ]] && echo '403 blocked' || { touch late; return 7; }; }
@@ -89,19 +89,19 @@ def test_a_proxy_that_is_late_is_waited_for(shell: Shell, proxy: StandInProxy) -
 
 
 def probe(shell: Shell, said: str, code: int) -> subprocess.CompletedProcess[str]:
-    """Check the walls by a probe that says this."""
+    """Run `check_walls` with a probe that prints this."""
     script = shell.home / "probe.py"
     script.write_text(f"#!/bin/sh\nprintf '{said}'\nexit {code}\n")
     script.chmod(0o755)
     return shell(PARTS, f"here={shell.home}; check_walls; echo passed", check=False)
 
 
-def test_walls_that_hold_are_nothing_to_talk_about(shell: Shell) -> None:
+def test_prints_nothing_if_the_probe_finds_no_leak(shell: Shell) -> None:
     done = probe(shell, r"closed  direct  tcp\n1 tried, none got out\n", 0)
     assert (done.stdout, done.stderr) == ("passed\n", "")
 
 
-def test_what_got_out_is_named_and_nothing_starts(shell: Shell) -> None:
+def test_a_leak_is_printed_and_stops_the_start(shell: Shell) -> None:
     done = probe(shell, r"closed  direct  tcp\nLEAK    direct  udp\n2 tried, 1 got out\n", 1)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr == (

@@ -1,4 +1,4 @@
-"""workspace.sh: a workspace that the agent cannot write is said so; a protected path become a link is the end."""
+"""workspace.sh: reports a workspace that the agent cannot write; a protected path behind a link stops the start."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from bash_harness import Shell
 
 
-def test_a_workspace_of_its_own_is_nothing_to_talk_about(shell: Shell) -> None:
+def test_prints_nothing_if_the_agent_can_write_the_workspace(shell: Shell) -> None:
     assert shell("messages workspace", "check_workspace", AGENT_SANDBOX_WORKSPACE=str(shell.home)).stderr == ""
 
 
-def test_a_workspace_of_somebody_elses_is_named_with_both_numbers(shell: Shell) -> None:
+def test_reports_a_workspace_of_another_user_with_both_uids(shell: Shell) -> None:
     script = "stat() { echo 501; }; id() { echo 1000; }; check_workspace"
     done = shell("messages workspace", script, AGENT_SANDBOX_WORKSPACE="/proc/sys")
     assert done.stderr == (
@@ -26,7 +26,7 @@ def test_a_workspace_of_somebody_elses_is_named_with_both_numbers(shell: Shell) 
 
 
 def mounts(shell: Shell, paths: str, *mounted: str) -> Shell:
-    """Return a shell that is told what is protected, in a container where this is mounted: `ro PATH` or `rw PATH`."""
+    """Return a shell with these protected paths in a container with these mounts: `ro PATH` or `rw PATH`."""
     lines = (f"1 2 254:0 /p{path} {path} {how},relatime - ext4 /dev/a rw\n" for how, _, path in map(split, mounted))
     mountinfo = shell.home / "mountinfo"
     mountinfo.write_text("".join(lines))
@@ -41,28 +41,28 @@ WHOLE = ("rw /workspace", "ro /workspace/.env", "rw /workspace/.git", "ro /works
 PATHS = "read .env\npinned .git\nread .git/config"
 
 
-def test_what_is_protected_is_mounted_in_its_place(shell: Shell) -> None:
+def test_accepts_protected_paths_that_are_mounted(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE)("messages workspace", "lost_walls; check_protected")
     assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("lost", [".env", ".git", ".git/config"])
-def test_each_mount_that_ended_is_a_line(shell: Shell, lost: str) -> None:
+def test_lists_each_lost_mount(shell: Shell, lost: str) -> None:
     left = [mount for mount in WHOLE if not mount.endswith(f"/{lost}")]
     assert mounts(shell, PATHS, *left)("messages workspace", "lost_walls").stdout == f"{lost}\n"
 
 
-def test_a_mount_that_can_be_written_is_none_where_it_should_be_read_only(shell: Shell) -> None:
+def test_a_writable_mount_of_a_read_only_path_counts_as_lost(shell: Shell) -> None:
     changed = [mount.replace("ro ", "rw ") for mount in WHOLE]
     assert mounts(shell, PATHS, *changed)("messages workspace", "lost_walls").stdout == ".env\n.git/config\n"
 
 
-def test_the_last_mount_of_a_place_is_the_one_that_is_seen(shell: Shell) -> None:
+def test_the_last_mount_of_a_path_counts(shell: Shell) -> None:
     done = mounts(shell, "read .env", "ro /workspace/.env", "rw /workspace/.env")("messages workspace", "lost_walls")
     assert done.stdout == ".env\n"
 
 
-def test_a_path_may_hold_a_space(shell: Shell) -> None:
+def test_paths_can_contain_spaces(shell: Shell) -> None:
     paths = "read a b/.git\nread c d"
     assert mounts(shell, paths, r"ro /workspace/a\040b/.git")("messages workspace", "lost_walls").stdout == "c d\n"
 
@@ -70,16 +70,16 @@ def test_a_path_may_hold_a_space(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("path", "said"), [("a 1b", r"a\0401b"), (r"a\b", r"a\134b"), (r"a\040", r"a\134040"), ("end ", r"end\040")]
 )
-def test_a_path_is_found_as_mountinfo_writes_it(shell: Shell, path: str, said: str) -> None:
+def test_finds_paths_with_characters_that_mountinfo_escapes(shell: Shell, path: str, said: str) -> None:
     done = mounts(shell, f"read {path}", f"ro /workspace/{said}")("messages workspace", "lost_walls")
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_nothing_is_protected_where_nobody_said_so(shell: Shell) -> None:
+def test_no_mount_is_lost_without_protected_paths(shell: Shell) -> None:
     assert mounts(shell, "")("messages workspace", "lost_walls").stdout == ""
 
 
-def test_a_mount_that_a_link_has_led_elsewhere_ends_the_start(shell: Shell) -> None:
+def test_a_protected_path_behind_a_link_stops_the_start(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE[:3], "ro /home/me/.ssh/id")("messages workspace", "check_protected", check=False)
     assert done.returncode == 78
     assert done.stderr == (
@@ -88,12 +88,12 @@ def test_a_mount_that_a_link_has_led_elsewhere_ends_the_start(shell: Shell) -> N
     )
 
 
-def test_enter_runs_a_command_where_every_wall_stands(shell: Shell) -> None:
+def test_enter_runs_a_command_if_no_mount_is_lost(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE).run(shell.image / "enter", "echo", "a  b")
     assert (done.stdout, done.stderr) == ("a  b\n", "")
 
 
-def test_enter_ends_as_the_command_does_and_as_a_shell_where_there_is_none(shell: Shell) -> None:
+def test_enter_exits_with_the_commands_code_or_127_for_a_missing_command(shell: Shell) -> None:
     inside = mounts(shell, PATHS, *WHOLE)
     assert inside.run(shell.image / "enter", "sh", "-c", "exit 7", check=False).returncode == 7
     assert inside.run(shell.image / "enter", "no-such-command", check=False).returncode == 127
@@ -111,13 +111,15 @@ def test_enter_ends_as_the_command_does_and_as_a_shell_where_there_is_none(shell
         ({"TERM": "../../etc/passwd"}, "xterm-256color"),
     ],
 )
-def test_a_terminal_that_the_image_does_not_know_is_an_xterm(shell: Shell, term: dict[str, str], expected: str) -> None:
+def test_enter_replaces_an_unknown_terminal_type_by_xterm_256color(
+    shell: Shell, term: dict[str, str], expected: str
+) -> None:
     inside = mounts(shell, PATHS, *WHOLE).within(**term)
     done = inside.run(shell.image / "enter", "sh", "-c", 'echo "${TERM-unset}"')
     assert (done.stdout, done.stderr) == (f"{expected}\n", "")
 
 
-def test_enter_runs_nothing_where_a_wall_is_gone(shell: Shell) -> None:
+def test_enter_runs_nothing_if_a_mount_is_lost(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE[:1]).run(shell.image / "enter", "echo", "ran", check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -136,13 +138,13 @@ def healthy(
     return mounts(shell, PATHS, *mounted).run("bash", "-c", script, check=False)
 
 
-def test_an_agent_is_healthy_when_it_is_ready_and_every_wall_stands(shell: Shell) -> None:
+def test_an_agent_is_healthy_if_it_is_ready_and_no_mount_is_lost(shell: Shell) -> None:
     assert (healthy(shell, *WHOLE, ready="true").returncode, healthy(shell, *WHOLE, ready="false").returncode) == (0, 1)
     done = healthy(shell, *WHOLE[1:3], ready="true")
     assert (done.returncode, done.stdout) == (1, ".git/config\n")
 
 
-def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
+def test_an_agent_without_a_network_or_trust_in_the_proxy_reports_why(shell: Shell) -> None:
     alone = healthy(shell, *WHOLE, network="has_network() { false; }; ")
     said = "the agent has no network: the firewall restarted without it\n"
     assert (alone.returncode, alone.stdout) == (2, said)
@@ -151,7 +153,7 @@ def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
     assert (strange.returncode, strange.stdout) == (2, said)
 
 
-def test_a_path_outside_the_workspace_is_looked_up_by_its_absolute_path(shell: Shell) -> None:
+def test_looks_up_paths_outside_the_workspace_by_their_absolute_path(shell: Shell) -> None:
     paths = "pinned /home/me/x/.git\nread /home/me/x/.git/config\nread /home/me/x/.git/hooks"
     mounted = ("rw /home/me/x/.git", "ro /home/me/x/.git/config", "rw /home/me/x/.git/hooks", "ro /workspace/.env")
     done = mounts(shell, paths, *mounted)("messages workspace", "lost_walls")

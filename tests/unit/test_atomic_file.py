@@ -31,7 +31,7 @@ def test_replaces_a_link_and_not_the_file_it_points_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fchmod", "fsync", "replace"])
-def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     (tmp_path / "file").write_text("before")
 
     def fail(*_: object, **__: object) -> None:

@@ -1,7 +1,7 @@
 from agent_sandbox.audit_event import CHECKS, CONNECTIONS, REQUESTS, Event
 
 
-def test_a_denied_event_suggests_a_rule_a_connection_or_nothing() -> None:
+def test_event_sets_are_disjoint_and_five_events_are_in_none() -> None:
     assert not CHECKS & (REQUESTS | CONNECTIONS)
     assert not REQUESTS & CONNECTIONS
     assert set(Event) - CHECKS - REQUESTS - CONNECTIONS == {

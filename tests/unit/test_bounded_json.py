@@ -1,4 +1,4 @@
-"""Foreign JSON is read, or refused with one kind of error."""
+"""Foreign JSON is parsed, or rejected with one kind of error."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ from agent_sandbox.bounded_json import NotJsonError, read_json
 from table_tests import each
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "agent_sandbox"
-# The reader itself; a body of GraphQL, for which a key that is there twice counts; JSON with comments.
+# The reader itself; GraphQL bodies, in which duplicate keys count; JSON with comments.
 READERS = {"bounded_json.py", "policy/http/json_body.py", "render/formats/jsonc.py"}
 
 
@@ -27,18 +27,18 @@ READERS = {"bounded_json.py", "policy/http/json_body.py", "render/formats/jsonc.
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
     ],
 )
-def test_what_is_not_json_is_one_kind_of_error_that_says_why(text: str | bytes, expected: str) -> None:
+def test_invalid_json_raises_not_json_error_with_the_reason(text: str | bytes, expected: str) -> None:
     with pytest.raises(NotJsonError) as raised:
         read_json(text)
     assert str(raised.value) == expected
 
 
 @each(("text", "expected"), [("[1, 1.5, null]", [1, 1.5, None]), (b'{"a": "\xc3\xbc"}', {"a": "ü"}), (" 4 ", 4)])
-def test_json_is_read_from_text_and_from_bytes(text: str | bytes, expected: object) -> None:
+def test_reads_json_from_text_and_from_bytes(text: str | bytes, expected: object) -> None:
     assert read_json(text) == expected
 
 
-def test_nothing_else_in_the_package_reads_json() -> None:
+def test_only_three_modules_of_the_package_parse_json() -> None:
     found = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")

@@ -9,7 +9,7 @@ from table_tests import each
 
 R = "https://registry.example.test"
 
-# File name to what it may say, and which hosts that names.
+# Maps a file name to example content and the hosts that it names.
 SAYS: dict[str, tuple[str, list[str]]] = {
     "package-lock.json": (
         f'"resolved": "{R}/a/-/a-1.tgz",\n"funding": {{"url": "https://funding.example.test/x"}}',
@@ -92,12 +92,12 @@ url = "https://no.example.test"
 
 
 @each("name", SAYS)
-def test_each_kind_of_file_names_where_it_fetches_from_and_nothing_else(name: str) -> None:
+def test_finds_only_the_download_hosts_in_each_kind_of_file(name: str) -> None:
     text, hosts = SAYS[name]
     assert list(dict.fromkeys(host for _, host, _ in places(name, text))) == hosts
 
 
-def test_every_kind_of_file_has_its_example() -> None:
+def test_every_kind_of_file_has_an_example() -> None:
     assert {name.replace("-dev", "*") for name in SAYS} == set(PATTERNS)
 
 
@@ -122,17 +122,17 @@ def test_every_kind_of_file_has_its_example() -> None:
         "https://{{x}}.test/x",
     ],
 )
-def test_private_names_addresses_and_what_is_no_name_are_not_offered(url: str) -> None:
+def test_does_not_offer_private_names_addresses_and_invalid_names(url: str) -> None:
     assert list(places(".npmrc", f"registry={url}\n")) == []
 
 
-def test_a_password_in_an_address_goes_nowhere() -> None:
+def test_does_not_offer_the_password_of_a_url() -> None:
     assert offers({".npmrc": "registry=https://user:pass@npm.example.test/\n"}) == (
         Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",)),
     )
 
 
-def test_one_host_is_one_offer_with_all_that_name_it() -> None:
+def test_offers_each_host_once_with_all_files_schemes_and_ports() -> None:
     texts = {
         "package-lock.json": '"resolved": "https://NPM.example.test/a"',
         ".npmrc": "registry=http://npm.example.test:8443/",
@@ -147,18 +147,18 @@ def test_one_host_is_one_offer_with_all_that_name_it() -> None:
     )
 
 
-def test_a_name_in_letters_of_another_script_is_offered_as_it_is_asked_for() -> None:
+def test_offers_an_international_name_in_punycode() -> None:
     assert [offer.host for offer in offers({".npmrc": "registry=https://bücher.example.test/\n"})] == [
         "xn--bcher-kva.example.test"
     ]
 
 
-def test_no_more_hosts_are_offered_than_a_person_reads() -> None:
+def test_offers_at_most_40_hosts() -> None:
     text = "".join(f"registry=https://h{number}.example.test/\n" for number in range(500))
     assert len(offers({".npmrc": text})) == 40
 
 
-def test_a_folder_does_not_matter_and_the_name_does() -> None:
+def test_only_the_file_name_matters_and_not_the_folder() -> None:
     assert is_looked_at("requirements.txt")
     assert is_looked_at("requirements-dev.txt")
     assert not is_looked_at("README.md")
@@ -167,7 +167,7 @@ def test_a_folder_does_not_matter_and_the_name_does() -> None:
 
 
 @given(st.sampled_from(sorted(PATTERNS)), st.text())
-def test_no_text_is_too_strange_to_be_read(name: str, text: str) -> None:
+def test_reads_any_text(name: str, text: str) -> None:
     list(places(name.replace("*", ""), text))
 
 
@@ -188,13 +188,13 @@ def test_no_text_is_too_strange_to_be_read(name: str, text: str) -> None:
         "a@ ",
     ],
 )
-def test_no_file_takes_long_however_it_is_made(name: str, unit: str) -> None:
+def test_reads_any_file_within_two_seconds(name: str, unit: str) -> None:
     started = time.process_time()
     list(places(name.replace("*", ""), unit * (60_000 // len(unit))))
     assert time.process_time() - started < 2
 
 
-def test_each_file_that_shows_a_service_is_one_of_a_known_service() -> None:
+def test_every_service_that_a_file_indicates_is_known() -> None:
     assert {service for service in MANIFESTS if service_meant(service) != service} == set()
 
 
@@ -208,5 +208,5 @@ def test_each_file_that_shows_a_service_is_one_of_a_known_service() -> None:
         (("Cargo.toml", "Gemfile", "pom.xml"), {"java": ("pom.xml",), "ruby": ("Gemfile",), "rust": ("Cargo.toml",)}),
     ],
 )
-def test_the_names_of_files_show_services(names: tuple[str, ...], services: dict[str, tuple[str, ...]]) -> None:
+def test_file_names_indicate_services(names: tuple[str, ...], services: dict[str, tuple[str, ...]]) -> None:
     assert services_of(names) == services

@@ -15,16 +15,16 @@ MANIFEST = load_manifest(data_root() / "templates", "claude")
 AGENTS = Agents((MANIFEST,))
 
 
-def test_the_images_of_a_stack_come_in_the_order_in_which_they_are_built() -> None:
+def test_lists_the_images_of_a_stack_in_build_order() -> None:
     names = [image.name for image in images.images_for(AGENTS, Owner())]
     assert names == [f"agent-sandbox/{name}:{__version__}" for name in ("proxy", "base", "claude")]
 
 
-def test_an_image_for_other_numbers_has_another_name() -> None:
+def test_an_image_for_another_owner_has_another_name() -> None:
     assert images.agent_name(("claude",), Owner(uid=501, gid=20)) == f"agent-sandbox/claude:{__version__}-u501-20"
 
 
-def test_the_agents_image_gets_the_paths_of_programs_and_state_and_the_owner() -> None:
+def test_build_arguments_of_the_agent_image_name_its_paths_and_owner() -> None:
     agent = images.images_for(AGENTS, Owner(uid=501, gid=20))[-1]
     assert agent.arguments == {
         "AGENT_NAMES": "claude",
@@ -35,7 +35,7 @@ def test_the_agents_image_gets_the_paths_of_programs_and_state_and_the_owner() -
     }
 
 
-def test_a_base_image_of_a_project_makes_images_with_other_names() -> None:
+def test_images_on_another_base_image_have_other_names() -> None:
     plain = images.images_for(AGENTS, Owner())
     found = images.images_for(AGENTS, Owner(), "mirror.test/debian:13")
     assert found[:2] == plain[:2]  # the proxy's, and the firewall's
@@ -48,16 +48,16 @@ def test_a_base_image_of_a_project_makes_images_with_other_names() -> None:
     assert found[-1].name != images.images_for(AGENTS, Owner(), "debian:13")[-1].name
 
 
-def test_editors_take_no_settings_from_the_base_image() -> None:
+def test_the_agent_image_has_an_empty_devcontainer_metadata_label() -> None:
     last = AGENT.context["Dockerfile"].decode().rpartition("\nFROM ")[2]
     assert 'LABEL agent-sandbox.agents=${AGENT_NAMES} devcontainer.metadata=""\n' in last
 
 
-def test_a_project_that_adds_nothing_has_no_image_of_its_own() -> None:
+def test_a_project_without_additions_has_no_project_image() -> None:
     assert images.project_images(AGENT, images.Additions()) == ()
 
 
-def test_the_image_of_a_project_has_its_digest_in_its_name() -> None:
+def test_the_name_of_a_project_image_contains_its_digest() -> None:
     (image,) = images.project_images(AGENT, images.Additions(packages=("golang", "tree"), pip=("uv",)))
     assert image.name == f"agent-sandbox/project:{replace(image, name='').digest[:16]}"
     assert (image.target, image.arguments) == ("project", {"AGENT_IMAGE": AGENT.name})
@@ -68,7 +68,7 @@ def test_the_image_of_a_project_has_its_digest_in_its_name() -> None:
     }
 
 
-def test_a_projects_own_dockerfile_comes_between_the_agents_image_and_ours() -> None:
+def test_a_projects_dockerfile_is_built_between_agent_image_and_project_image() -> None:
     own, image = images.project_images(
         AGENT, images.Additions(build_file="# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n")
     )
@@ -77,14 +77,14 @@ def test_a_projects_own_dockerfile_comes_between_the_agents_image_and_ours() -> 
     assert image.arguments == {"AGENT_IMAGE": AGENT.name, "BASE": own.name}
 
 
-def test_editors_take_no_settings_from_the_image_of_a_project() -> None:
+def test_the_project_image_has_an_empty_devcontainer_metadata_label() -> None:
     (image,) = images.project_images(AGENT, images.Additions(packages=("tree",)))
     last = image.context["Dockerfile"].decode().rpartition("\nFROM ")[2]
     # Empty: with any other text, editors would ignore most of devcontainer.json.
     assert 'LABEL devcontainer.metadata=""\n' in last
 
 
-def test_whatever_makes_the_image_of_a_project_changes_its_name() -> None:
+def test_every_input_of_a_project_image_changes_its_name() -> None:
     one = images.Additions(packages=("tree",))
     other = replace(AGENT, arguments={**AGENT.arguments, "DEV_UID": "501"})
     variants = [
@@ -112,12 +112,12 @@ def test_proxy_context_contains_dockerfile_policy_engine_and_services() -> None:
     } <= context.keys()
 
 
-def test_the_hosts_part_of_the_package_is_not_in_the_proxy() -> None:
+def test_the_proxy_context_has_only_the_proxys_parts_of_the_package() -> None:
     parts = {path.split("/")[2] for path in images.proxy_context() if path.startswith("package/")}
     assert parts - {"_data", "secrets"} == images.PROXY_PARTS
 
 
-def test_all_that_the_proxy_imports_of_us_is_in_its_context() -> None:
+def test_the_proxy_context_contains_every_part_that_the_proxy_imports() -> None:
     context = images.proxy_context()
     imported = {
         name
@@ -128,16 +128,16 @@ def test_all_that_the_proxy_imports_of_us_is_in_its_context() -> None:
     assert {name.decode() for name in imported} <= {part.removesuffix(".py") for part in images.PROXY_PARTS}
 
 
-def test_no_litter_gets_into_a_context() -> None:
+def test_build_contexts_contain_no_caches_and_backup_files() -> None:
     paths = (*images.proxy_context(), *images.agent_context())
     assert [path for path in paths if "__pycache__" in path or path.endswith(("~", ".pyc"))] == []
 
 
-def test_the_agents_context_holds_what_boots_it() -> None:
+def test_the_agent_context_contains_the_dockerfile_and_the_start_scripts() -> None:
     assert {"Dockerfile", "entrypoint", "firewall", "lib/rules.sh"} <= images.agent_context().keys()
 
 
-def test_what_images_are_built_from_is_read_once() -> None:
+def test_images_share_the_contexts_that_are_read_once() -> None:
     (proxy, base, agent), (again, *_) = (images.images_for(AGENTS, owner) for owner in (Owner(), Owner(uid=501)))
     assert proxy.context is again.context
     own = {"Dockerfile": agent.context["Dockerfile"], **MANIFEST.build_files()}
@@ -146,7 +146,7 @@ def test_what_images_are_built_from_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("changed", ["context", "target", "arguments"])
-def test_the_digest_changes_with_everything_that_goes_into_an_image(changed: str) -> None:
+def test_the_digest_depends_on_context_target_and_arguments(changed: str) -> None:
     first = images.Image(name="a", target="t", context={"f": b"1"}, arguments={"K": "1"})
     others = {
         "context": images.Image(name="a", target="t", context={"f": b"2"}, arguments={"K": "1"}),
@@ -156,7 +156,7 @@ def test_the_digest_changes_with_everything_that_goes_into_an_image(changed: str
     assert first.digest != others[changed].digest
 
 
-def test_a_context_file_can_not_pass_for_the_recipe() -> None:
+def test_a_context_file_cannot_imitate_the_recipe_in_the_digest() -> None:
     plain = images.Image(name="a", target="t", context={})
     forged = images.Image(name="a", target="u", context={"recipe": b"t"})
     assert plain.digest != forged.digest
@@ -167,13 +167,13 @@ def test_the_same_context_has_the_same_digest() -> None:
 
 
 def stages(*agents: str) -> list[str]:
-    """Return the lines of the Dockerfile of these agents that depend on them."""
+    """Return the lines of the Dockerfile that depend on these agents."""
     manifests = tuple(load_manifest(data_root() / "templates", agent) for agent in agents)
     text = images.images_for(Agents(manifests), Owner())[-1].context["Dockerfile"].decode()
     return [line for line in text.splitlines() if re.match("(FROM|COPY).*install-", line) and "/build/" not in line]
 
 
-def test_each_agent_of_an_image_is_installed_in_a_stage_of_its_own() -> None:
+def test_installs_each_agent_of_an_image_in_a_separate_stage() -> None:
     assert stages("hermes", "claude") == [
         "FROM npm AS install-claude",
         "FROM pypi AS install-hermes",
@@ -191,7 +191,7 @@ def test_two_agents_have_the_same_image_in_any_order() -> None:
     assert {"agents/claude/recipe", "agents/codex/recipe", "agents/codex/home/.codex/config.toml"} <= one.context.keys()
 
 
-def test_no_dockerfile_has_a_placeholder_left() -> None:
+def test_no_dockerfile_contains_an_unreplaced_placeholder() -> None:
     for image in images.images_for(AGENTS, Owner()):
         assert b"@AGENT@" not in image.context["Dockerfile"]
         assert b"@INSTALL@" not in image.context["Dockerfile"]

@@ -11,7 +11,7 @@ from agent_sandbox.cli.terminal.style import VARIABLE
 from fake_tty import Screen
 from imports import brought_along
 
-# What a quick answer may not pay for.
+# Modules that a quick answer must not import.
 HEAVY = {"typer", "click", "pydantic", "rich", "jinja2", "yaml", "docker", "mitmproxy", "dataclasses", "pathlib"}
 
 
@@ -22,12 +22,12 @@ def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
     return int(left.value.code or 0)
 
 
-def test_the_version_is_answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"agent-sandbox {__version__}\n"
 
 
-def test_the_version_beside_other_arguments_is_answered_by_typer(
+def test_prints_the_version_beside_other_arguments(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "--version", "init") == 0
@@ -43,7 +43,7 @@ def test_no_arguments_are_a_usage_error_that_shows_the_help(
     assert capsys.readouterr() == ("", f"{group_help('policy')}\n")
 
 
-def test_color_is_an_option_of_every_command(
+def test_accepts_color_before_and_after_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(VARIABLE, "auto")  # which `main` replaces, for its process
@@ -56,7 +56,7 @@ def test_color_is_an_option_of_every_command(
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_wrong_color_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_color_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "status", "--color", "purple") == 2
     assert capsys.readouterr() == ("", "error: --color: 'purple' is not one of auto, always, never\n")
 
@@ -68,9 +68,7 @@ def test_an_unknown_command_is_a_usage_error(
     assert "No such command 'innit'" in capsys.readouterr().err
 
 
-def test_completion_of_an_option_is_answered(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completes_an_option(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "__complete", "completion", "--he") == 0
     assert capsys.readouterr().out == "--help\tShow this message and exit.\n"
 
@@ -82,7 +80,7 @@ def test_completion_of_nothing_prints_nothing(
     assert capsys.readouterr().out == ""
 
 
-def test_the_quick_answers_import_nothing_heavy() -> None:
+def test_version_help_and_completion_import_no_large_packages() -> None:
     commands = (
         "from agent_sandbox.cli.framework.static_help import answer; import agent_sandbox.__main__;"
         "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])]"
@@ -100,7 +98,7 @@ def test_help_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[start : start + 2] == ["  set     Store a secret and bind it to", "          hosts."]
 
 
-def test_a_word_of_another_program_is_answered_in_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wraps_the_hint_for_an_unknown_command_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys, "stderr", screen)
@@ -108,7 +106,7 @@ def test_a_word_of_another_program_is_answered_in_the_terminals_width(monkeypatc
     assert screen.getvalue() == ("error: unknown command `stop`\n  hint: agent-sandbox down stops the\n        stack\n")
 
 
-def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_command_runs_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -116,7 +114,7 @@ def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pyt
     assert run(monkeypatch, "init", "claude") == 130
 
 
-def test_no_command_runs_a_program_of_a_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_removes_directories_of_the_project_from_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder in ("app/.venv/bin", "bin"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "app" / ".devcontainer").mkdir()

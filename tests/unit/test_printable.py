@@ -1,4 +1,4 @@
-"""What a stranger calls a thing can be read, and is not mistaken for another."""
+"""Names that a stranger chose are readable and cannot be mistaken for other names."""
 
 from agent_sandbox.printable import printable, printable_lines
 from table_tests import each
@@ -26,14 +26,14 @@ from table_tests import each
         ("\udcff", r"\udcff"),
     ],
 )
-def test_what_is_not_seen_is_spelled_out(sign: str, spelled: str) -> None:
+def test_escapes_invisible_characters(sign: str, spelled: str) -> None:
     assert printable(f"docs{sign}x") == f"docs{spelled}x"
 
 
 @each("text", ["", "a b", "a\tb", "Ünïcødé", "日本", "e\u0301", "👍", "עברית", "\u0915\u094d\u0937"])
-def test_what_people_write_stays(text: str) -> None:
+def test_keeps_visible_text(text: str) -> None:
     assert printable(text) == text
 
 
-def test_line_ends_stay_where_lines_are_wanted() -> None:
+def test_printable_lines_keeps_newlines() -> None:
     assert (printable("a\nb\u200b"), printable_lines("a\nb\u200b")) == (r"a\x0ab\u200b", "a\nb\\u200b")

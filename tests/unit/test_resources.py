@@ -14,12 +14,12 @@ def forgetful() -> None:
     resources.data_root.cache_clear()
 
 
-def test_in_a_checkout_they_lie_at_its_root() -> None:
+def test_data_of_a_checkout_is_at_its_root() -> None:
     assert resources.data_root() == CHECKOUT
     assert all((CHECKOUT / name).is_dir() for name in ("templates", "images", "services"))
 
 
-def test_in_a_wheel_they_lie_beside_the_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_a_wheel_is_beside_the_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "_data").mkdir()
     monkeypatch.setattr(resources, "PACKAGE", tmp_path)
     try:

@@ -39,26 +39,26 @@ def test_every_folder_with_a_manifest_is_an_agent(templates: Path) -> None:
     assert known_agents(templates) == ("example", "other")
 
 
-def test_an_agent_is_loaded_by_its_name(templates: Path) -> None:
+def test_loads_an_agent_by_its_name(templates: Path) -> None:
     assert load_manifest(templates, "example").title == "Example"
 
 
 @pytest.mark.parametrize("agent", known_agents(data_root() / "templates"))
-def test_every_agent_that_we_ship_is_sound(agent: str) -> None:
+def test_every_shipped_manifest_loads(agent: str) -> None:
     assert load_manifest(data_root() / "templates", agent).name == agent
 
 
-def test_an_unknown_agent_is_told_with_the_known_ones_and_the_nearest(templates: Path) -> None:
+def test_an_unknown_agent_is_reported_with_the_nearest_and_all_known_agents(templates: Path) -> None:
     hint = "did you mean `example`? known agents: example, other"
     assert problems(templates, "Exampel") == (Problem(where="", what="no such agent `Exampel`", hint=hint),)
 
 
-def test_where_nothing_is_near_nothing_is_guessed(templates: Path) -> None:
+def test_suggests_no_agent_if_no_name_is_similar(templates: Path) -> None:
     assert problems(templates, "zzz")[0].hint == "known agents: example, other"
 
 
 @each("agent", ["", "..", "../example", "/etc", "_shared", ".hidden", "example/", "no-agent"])
-def test_no_name_leads_out_of_the_catalogue(templates: Path, agent: str) -> None:
+def test_rejects_names_that_leave_the_catalogue(templates: Path, agent: str) -> None:
     assert problems(templates, agent)[0].what == f"no such agent `{agent}`"
 
 
@@ -66,12 +66,12 @@ def test_a_manifest_that_names_another_agent_is_refused(templates: Path) -> None
     assert problems(templates, "other")[0].what == "`name` is `example`, but the folder is `other`"
 
 
-def test_every_fault_of_a_manifest_is_told_at_once(templates: Path) -> None:
+def test_reports_all_problems_of_a_manifest_at_once(templates: Path) -> None:
     (templates / "example" / "agent.yaml").write_text(MANIFEST + "nmae: x\nenv: {a: b}\n")
     assert len(problems(templates, "example")) == 2
 
 
 @pytest.mark.parametrize("text", [b"a: [", b"\xff"])
-def test_a_manifest_that_is_no_yaml_is_told(templates: Path, text: bytes) -> None:
+def test_reports_a_manifest_that_is_not_yaml(templates: Path, text: bytes) -> None:
     (templates / "example" / "agent.yaml").write_bytes(text)
     assert problems(templates, "example")[0].what.startswith("is not YAML")

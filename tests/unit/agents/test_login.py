@@ -36,7 +36,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever
     return said
 
 
-def test_a_login_is_read_from_the_manifest() -> None:
+def test_reads_a_login_from_the_manifest() -> None:
     assert list(faults(SAID, SHAPE)) == []
     assert list(faults_of_login(SAID, (".a",))) == []
     login = read_login(SAID)
@@ -77,11 +77,11 @@ def test_a_login_that_contradicts_itself_is_rejected(path: str, value: object, t
         ("more", 1),
     ],
 )
-def test_a_login_of_another_shape_is_rejected(path: str, value: object) -> None:
+def test_a_login_with_invalid_values_is_rejected(path: str, value: object) -> None:
     assert list(faults(changed(path, value), SHAPE))
 
 
-def test_the_hosts_of_each_login_are_those_to_which_its_service_sends_it() -> None:
+def test_the_hosts_of_each_login_are_the_hosts_that_its_service_injects_it_for() -> None:
     manifests = (load_manifest(TEMPLATES, name) for name in known_agents(TEMPLATES))
     logins = [manifest.login for manifest in manifests if manifest.login is not None]
     assert logins

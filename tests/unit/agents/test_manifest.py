@@ -41,7 +41,7 @@ def faults(wrong: dict[str, Any], lock: str = "") -> list[str]:
     return [problem.what for problem in raised.value.problems]
 
 
-def test_a_manifest_is_a_value() -> None:
+def test_parses_every_key_of_a_manifest() -> None:
     said = VALID | {
         "install": {**VALID["install"], "apt": ["libfoo1"]},
         "unattended": {"arguments": ["--yes"], "environment": {"YOLO": "1"}, "files": {".example/a.json": "{}\n"}},
@@ -103,7 +103,7 @@ def test_an_agent_comes_from_npm_pypi_or_an_archive(install: dict[str, Any], loc
         (ARCHIVE, "", "INSTALL=archive\nPROGRAM=example\nARCHIVE_PROGRAM=bin/example\n"),
     ],
 )
-def test_recipe_says_what_to_install(install: dict[str, Any], lock: str, recipe: str) -> None:
+def test_the_recipe_names_what_to_install(install: dict[str, Any], lock: str, recipe: str) -> None:
     said = VALID | {"install": install, "version_command": ["example", "$(say it)"]}
     assert parse_manifest(said, file="f", lock=lock).recipe() == (
         recipe + """VERSION_COMMAND='example '"'"'$(say it)'"'"''\n"""
@@ -130,7 +130,7 @@ def test_recipe_says_what_to_install(install: dict[str, Any], lock: str, recipe:
         ),
     ],
 )
-def test_build_files_hold_what_only_this_agents_image_needs(
+def test_build_files_contain_what_only_this_agents_image_needs(
     said: dict[str, Any], lock: str, files: dict[str, bytes]
 ) -> None:
     manifest = parse_manifest(VALID | said, file="f", lock=lock)
@@ -147,7 +147,7 @@ def test_build_files_hold_what_only_this_agents_image_needs(
         (True, True, ("example", "--continue")),
     ],
 )
-def test_agent_starts_unattended_unless_it_is_to_ask(asks: bool, resumes: bool, words: tuple[str, ...]) -> None:  # noqa: FBT001 - rows
+def test_an_agent_starts_unattended_unless_asked_to_ask(asks: bool, resumes: bool, words: tuple[str, ...]) -> None:  # noqa: FBT001 - rows
     said = VALID | {"unattended": {"arguments": ["--yes"], "environment": {"YOLO": "1"}}, "resume": ["--continue"]}
     assert parse_manifest(said, file="f").started(asks=asks, resumes=resumes) == words
 
@@ -195,7 +195,7 @@ def test_agent_starts_unattended_unless_it_is_to_ask(asks: bool, resumes: bool, 
         {"host_reads": [{"path": "a/../b", "why": "y"}]},
     ],
 )
-def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> None:
+def test_rejects_invalid_and_dangerous_values(wrong: dict[str, Any]) -> None:
     assert len(faults(wrong)) == 1
 
 
@@ -229,7 +229,7 @@ def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> 
         ({"unattended": ["--yes"]}, "`unattended` must be a mapping"),
     ],
 )
-def test_fault_is_named_with_its_place(wrong: dict[str, Any], fault: str) -> None:
+def test_reports_a_problem_with_its_key(wrong: dict[str, Any], fault: str) -> None:
     assert faults(wrong) == [fault]
 
 
@@ -243,13 +243,13 @@ def test_an_agent_without_services_needs_providers() -> None:
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 1])
-def test_what_is_no_mapping_is_no_manifest(document: object) -> None:
+def test_rejects_a_manifest_that_is_not_a_mapping(document: object) -> None:
     with pytest.raises(UserError) as raised:
         parse_manifest(document, file="f")
     assert raised.value.problems == (Problem(where="f", what="`the manifest` must be a mapping"),)
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_reports_all_problems_at_once() -> None:
     wrong = {key: value for key, value in VALID.items() if key != "title"}
     wrong |= {"nmae": "x", "command": "example", "env": ["A=1"]}
     with pytest.raises(UserError) as raised:
@@ -274,7 +274,7 @@ LOCK_PIN = f"example==1.2.3 \\\n{LOCK_HASH}\n"
         f"{LOCK_PIN}other[extra]==2.0.post1 ; sys_platform == 'linux' \\\n{LOCK_HASH} \\\n{LOCK_HASH}\n",
     ],
 )
-def test_a_lock_holds_pins_with_hashes(text: str) -> None:
+def test_accepts_a_lock_with_pins_and_hashes(text: str) -> None:
     assert [*faults_of_lock(text, "example", "1.2.3")] == []
 
 
@@ -294,13 +294,13 @@ def test_a_lock_holds_pins_with_hashes(text: str) -> None:
         "--trusted-host example.com",
     ],
 )
-def test_a_lock_names_no_other_source(line: str) -> None:
+def test_rejects_a_lock_with_other_lines_than_pins_and_hashes(line: str) -> None:
     fault = "requirements.txt:3 is neither a pinned version nor a sha256 hash"
     assert [*faults_of_lock(f"{LOCK_PIN}{line}\n", "example", "1.2.3")] == [fault]
 
 
 @each("text", ["", LOCK_PIN.replace("1.2.3", "1.2.4"), LOCK_PIN.replace("example", "example2")])
-def test_a_lock_pins_the_package_itself(text: str) -> None:
+def test_rejects_a_lock_that_does_not_pin_the_package_itself(text: str) -> None:
     fault = "requirements.txt, beside it, does not pin example==1.2.3"
     assert [*faults_of_lock(text, "example", "1.2.3")] == [fault]
 

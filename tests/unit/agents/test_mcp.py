@@ -52,19 +52,19 @@ WRITTEN: dict[str, dict[str, Any]] = {
 }
 
 
-def test_each_agent_that_speaks_mcp_gets_its_own_form() -> None:
+def test_each_agent_gets_mcp_servers_in_the_form_of_its_settings() -> None:
     found = {name: place.entries([PROGRAM, REMOTE]) for name, place in PLACES.items() if place}
     assert found == WRITTEN
 
 
-def test_the_starter_comes_first_and_a_server_without_variables_has_no_key_for_them() -> None:
+def test_the_starter_comes_first_and_empty_variables_are_omitted() -> None:
     assert [place.entries([BARE], starter=("start",)) for place in (PLACES["claude"], PLACES["opencode"]) if place] == [
         {"bare": {"type": "stdio", "command": "start", "args": ["pg"]}},
         {"bare": {"type": "local", "command": ["start", "pg"], "enabled": True}},
     ]
 
 
-def test_an_agent_that_connects_to_none_gets_only_commands() -> None:
+def test_an_agent_without_remote_settings_gets_only_local_servers() -> None:
     place = McpSettings(file=".a/a.json", key="k", stdio={"command": "{command}"})
     assert place.entries([PROGRAM, REMOTE]) == {"db": {"command": "uvx"}}
 
@@ -83,7 +83,7 @@ MANIFEST: dict[str, Any] = {
 VALID = {"file": ".config/example/mcp.json", "key": "servers", "stdio": {"command": "{words}"}}
 
 
-def test_a_manifest_has_its_settings() -> None:
+def test_parses_the_mcp_settings_of_a_manifest() -> None:
     said = {**VALID, "remote": {"url": "{url}", "tools": ["*"], "on": True}}
     assert parse_manifest({**MANIFEST, "mcp": said}, file="f").mcp == McpSettings(
         file=".config/example/mcp.json",
@@ -114,7 +114,7 @@ def test_a_manifest_has_its_settings() -> None:
         ({"more": 1}, "unknown key `more` in mcp"),
     ],
 )
-def test_other_settings_are_rejected(wrong: dict[str, Any], fault: str) -> None:
+def test_rejects_invalid_mcp_settings(wrong: dict[str, Any], fault: str) -> None:
     with pytest.raises(UserError) as error:
         parse_manifest({**MANIFEST, "mcp": {**VALID, **wrong}}, file="f")
     assert [problem.what.startswith(fault) for problem in error.value.problems] == [True], str(error.value)

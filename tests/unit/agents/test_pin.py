@@ -23,11 +23,11 @@ NEW = Pin(version="1.2.4", integrity=HASH)
         ("0.9.0", "0.10.0", False),
     ],
 )
-def test_versions_are_ordered_as_npm_orders_them(version: str, than: str, expected: bool) -> None:  # noqa: FBT001 - a row
+def test_orders_versions_as_npm_does(version: str, than: str, expected: bool) -> None:  # noqa: FBT001 - a row
     assert is_newer(version, than) is expected
 
 
-def test_a_recorded_pin_is_read_back() -> None:
+def test_reads_back_a_recorded_pin() -> None:
     assert pins_in({"claude": NEW.text, "codex": "1.2.3"}) == {"claude": NEW, "codex": Pin(version="1.2.3")}
     assert Pin(version="1.2.3").text == "1.2.3"
 
@@ -49,11 +49,11 @@ def test_a_recorded_pin_is_read_back() -> None:
         {"claude": f"{'9' * 5_000}.0.0 {HASH}"},
     ],
 )
-def test_a_recorded_pin_that_is_not_valid_is_ignored(said: object) -> None:
+def test_ignores_an_invalid_recorded_pin(said: object) -> None:
     assert pins_in(said) == {}
 
 
-def test_an_image_with_a_pin_has_a_name_of_its_own() -> None:
+def test_each_set_of_pins_has_its_own_image_suffix() -> None:
     other = replace(NEW, version="1.2.5")
     assert pins_suffix({}) == ""
     assert len({pins_suffix({"claude": pin}) for pin in (NEW, other)} | {pins_suffix({"codex": NEW})}) == 3

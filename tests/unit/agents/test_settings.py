@@ -29,11 +29,11 @@ KEYS = ("model", "language", "apiKeyHelper")
         ("a.md", "-----BEGIN OPENSSH PRIVATE KEY-----\n", "it contains a private key"),
     ],
 )
-def test_only_text_that_is_no_credential_is_taken_along(path: str, text: str, why: str) -> None:
+def test_copies_only_text_files_without_credentials(path: str, text: str, why: str) -> None:
     assert unfit(path, text) == why
 
 
-def test_of_a_json_file_only_plain_values_of_the_listed_keys_stay_below_the_images_own() -> None:
+def test_keeps_only_listed_plain_values_of_a_json_file_and_the_images_values_win() -> None:
     said = {
         "model": "m",
         "language": "en",
@@ -51,11 +51,11 @@ def test_of_a_json_file_only_plain_values_of_the_listed_keys_stay_below_the_imag
 
 
 @each("value", [{"command": "x"}, [{"command": "x"}], None, [["x"]]])
-def test_a_value_that_is_not_plain_is_left_out(value: object) -> None:
+def test_omits_values_that_are_not_plain(value: object) -> None:
     assert json.loads(kept_keys("s.json", json.dumps({"model": value}), KEYS, "")) == {}
 
 
-def test_of_a_toml_file_the_keys_come_before_the_tables_of_the_images_own() -> None:
+def test_writes_the_keys_of_a_toml_file_before_the_tables_of_the_image() -> None:
     said = 'model = "a\\"b"\nlanguage = ["x", "y"]\nnotify = ["x"]\n[mcp_servers.a]\ncommand = "x"\n'
     first = "language = 1\n\n[projects]\ntrust = true\n"
     text = kept_keys("c.toml", said, KEYS, first)
@@ -63,10 +63,10 @@ def test_of_a_toml_file_the_keys_come_before_the_tables_of_the_images_own() -> N
 
 
 @pytest.mark.parametrize(("path", "text"), [("s.json", "{"), ("c.toml", "a = ")])
-def test_a_file_that_cannot_be_read_is_an_error(path: str, text: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_an_error(path: str, text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         kept_keys(path, text, KEYS, "")
 
 
-def test_a_file_without_keys_has_none() -> None:
+def test_a_json_file_that_is_not_an_object_keeps_no_keys() -> None:
     assert kept_keys("s.json", "[1]", KEYS, "") == "{}\n"

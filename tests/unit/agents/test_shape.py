@@ -29,7 +29,7 @@ SHAPE: dict[str, Any] = {
         {"word": "x", "one": {"b": "x", "c": ["y"]}},
     ],
 )
-def test_a_value_of_the_shape_has_no_faults(value: Any) -> None:  # noqa: ANN401 - rows
+def test_a_valid_value_has_no_problems(value: Any) -> None:  # noqa: ANN401 - rows
     assert [*faults(value, SHAPE)] == []
 
 
@@ -60,5 +60,5 @@ def test_a_value_of_the_shape_has_no_faults(value: Any) -> None:  # noqa: ANN401
         ]),
     ],
 )  # fmt: skip
-def test_each_fault_is_named_with_its_place(value: Any, expected: list[str]) -> None:  # noqa: ANN401 - rows
+def test_reports_each_problem_with_its_place(value: Any, expected: list[str]) -> None:  # noqa: ANN401 - rows
     assert [*faults(value, SHAPE)] == expected

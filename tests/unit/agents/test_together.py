@@ -39,27 +39,27 @@ def test_any_two_built_in_agents_can_share_a_sandbox() -> None:
         ({"env": {"DISABLE_AUTOUPDATER": "0"}}, "both set DISABLE_AUTOUPDATER, to different values"),
     ],
 )
-def test_agents_that_would_disturb_each_other_are_refused(changes: dict[str, Any], why: str) -> None:
+def test_rejects_agents_that_conflict(changes: dict[str, Any], why: str) -> None:
     what = f"claude and codex cannot share a sandbox: {why}"
     assert faults(ONE, replace(OTHER, **changes)) == (Problem(where="", what=what, hint=APART),)
 
 
-def test_two_initial_versions_of_a_file_are_refused() -> None:
+def test_rejects_agents_with_the_same_initial_file() -> None:
     mine = replace(ONE, unattended=Unattended(files={".codex/config.toml": ""}))
     what = "claude and codex cannot share a sandbox: both install an initial ~/.codex/config.toml"
     assert faults(mine, OTHER) == (Problem(where="", what=what, hint=APART),)
 
 
-def test_the_same_variable_with_the_same_value_is_set_once() -> None:
+def test_accepts_agents_that_set_a_variable_to_the_same_value() -> None:
     assert Agents((ONE, replace(OTHER, env=ONE.env))).env == ONE.env
 
 
-def test_names_too_long_for_an_image_name_are_refused() -> None:
+def test_rejects_agents_whose_names_are_too_long_for_an_image_name() -> None:
     many = [replace(ONE, name=f"{number:032}", command=(f"c{number}",), state=(f".s{number}",)) for number in range(6)]
     assert faults(*many)[0].what == "6 agents with names of 192 characters are too many for one sandbox"
 
 
-def test_services_are_named_once_with_the_agents_that_connect_to_them() -> None:
+def test_lists_each_service_once_and_the_agents_that_connect_to_it() -> None:
     both = Agents((replace(ONE, services=("a", "b")), replace(OTHER, services=("b",), providers=("c",))))
     assert both.services == ("a", "b")
     assert {name: both.connecting_to(name).names for name in ("a", "b", "c")} == {
@@ -69,7 +69,7 @@ def test_services_are_named_once_with_the_agents_that_connect_to_them() -> None:
     }
 
 
-def test_a_newer_pin_replaces_version_and_hash_and_an_older_one_nothing() -> None:
+def test_a_newer_pin_replaces_version_and_hash_and_an_older_pin_is_ignored() -> None:
     assert pinned(PINNED, Pin(version="1.2.4", integrity=HASH)).install == NpmPackage(
         package="x", version="1.2.4", integrity=HASH
     )
@@ -78,6 +78,6 @@ def test_a_newer_pin_replaces_version_and_hash_and_an_older_one_nothing() -> Non
     assert pinned(PINNED, Pin(version="1.2.2", integrity=HASH)) is PINNED
 
 
-def test_an_agent_that_npm_does_not_install_takes_no_pin() -> None:
+def test_ignores_a_pin_of_an_agent_that_npm_does_not_install() -> None:
     aider = load_manifest(FOLDER, "aider")
     assert pinned(aider, Pin(version="999.0.0", integrity=HASH)) is aider

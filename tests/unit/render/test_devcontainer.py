@@ -24,12 +24,12 @@ from table_tests import each
 
 @each("title", ["app", 'a "b" \\ c', "{{ x }}", "a\nb", "日本", "*/ // x"])
 @each("ide", Ide)
-def test_the_file_says_what_the_document_says(title: str, ide: Ide) -> None:
+def test_the_rendered_file_parses_to_the_document(title: str, ide: Ide) -> None:
     workspace = replace(with_title(title), ide=ide)
     assert parse(render_devcontainer(TEMPLATES, AGENTS, workspace)).values == devcontainer_document(AGENTS, workspace)
 
 
-def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone() -> None:
+def test_the_editor_opens_the_agent_container_as_dev_without_changing_the_entrypoint() -> None:
     document = devcontainer_document(AGENTS, WORKSPACE)
     chosen = ("dockerComposeFile", "service", "remoteUser", "overrideCommand", "updateRemoteUserUID")
     assert {key: document[key] for key in chosen} == {
@@ -41,14 +41,14 @@ def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone(
     }
 
 
-def test_images_are_built_before_and_nothing_runs_inside_before_all_is_ready() -> None:
+def test_the_editor_builds_images_first_and_waits_until_the_container_is_ready() -> None:
     document = devcontainer_document(AGENTS, WORKSPACE)
     assert document["initializeCommand"] == ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"]
     assert READY in document["postStartCommand"][-1]
     assert document["waitFor"] == "postStartCommand"
 
 
-def test_an_editor_runs_the_setup_script_once_all_is_ready() -> None:
+def test_the_editor_runs_the_setup_script_after_the_container_is_ready() -> None:
     command = devcontainer_document(AGENTS, replace(WORKSPACE, setup="scripts/a.sh"))["postStartCommand"]
     waiting = shlex.join(devcontainer_document(AGENTS, WORKSPACE)["postStartCommand"])
     assert command == ["sh", "-ec", f"{waiting}; exec {ENTER} {SETUP} scripts/a.sh"]
@@ -79,7 +79,9 @@ def test_an_editor_gets_its_settings_and_the_agents_extensions(
         ({"name": "mine", "service": "web", "init": 1}, {"service": "agent", "init": True}),
     ],
 )
-def test_what_is_not_as_the_box_needs_it_has_to_be_set(present: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_required_members_returns_missing_and_different_members(
+    present: dict[str, Any], expected: dict[str, Any]
+) -> None:
     wanted = {"name": "x", "service": "agent", "init": True}
     assert required_members(wanted, present) == expected
 
@@ -99,12 +101,12 @@ def test_what_is_not_as_the_box_needs_it_has_to_be_set(present: dict[str, Any], 
         ({}, "compose.yaml"),
     ],
 )
-def test_files_that_the_user_added_to_ours_stay(present: object, expected: object) -> None:
+def test_keeps_compose_files_that_the_user_added(present: object, expected: object) -> None:
     wanted = {"dockerComposeFile": "compose.yaml"}
     assert required_members(wanted, {"dockerComposeFile": present}).get("dockerComposeFile") == expected
 
 
-def test_no_member_is_both_refused_and_told() -> None:
+def test_no_member_is_both_refused_and_reported() -> None:
     assert OPENERS.keys() & DOUBTFUL.keys() == set()
 
 
@@ -118,7 +120,7 @@ def test_no_member_is_both_refused_and_told() -> None:
         {"type": "volume", "source": "cache", "target": "/cache"},
     ],
 )
-def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
+def test_accepts_volumes_of_the_stack_and_tmpfs(mount: object) -> None:
     assert openers({"mounts": [mount]}) == {}
 
 
@@ -145,5 +147,5 @@ def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
         "source=/etc,target=/host",
     ],
 )
-def test_a_mount_of_anything_else_opens_the_box(mounts: object) -> None:
+def test_refuses_all_other_mounts(mounts: object) -> None:
     assert openers({"mounts": mounts}) == {"mounts": OPENERS["mounts"]}

@@ -15,7 +15,7 @@ def values(text: str) -> dict[str, str]:
     return {key: found.value for key, found in assignments(text).items()}
 
 
-def test_every_way_to_assign_is_read() -> None:
+def test_reads_every_form_of_assignment() -> None:
     text = FILE + "A = b # c\nB: d\nC=e#f\n  D=g\r\n"
     assert values(text) == {
         "DB_URL": "postgres://x",
@@ -32,57 +32,57 @@ def test_the_last_assignment_counts() -> None:
     assert values("A=1\nA=2\n") == {"A": "2"}
 
 
-def test_what_looks_like_an_assignment_inside_quotes_is_none() -> None:
+def test_ignores_assignments_inside_quoted_values() -> None:
     assert values('KEY="-----BEGIN\nA=1\n"\nB=2\n') == {"KEY": "-----BEGIN\nA=1\n", "B": "2"}
 
 
-def test_a_comment_is_no_assignment() -> None:
+def test_ignores_assignments_in_comments() -> None:
     assert values("# A=1\n#B=2\n") == {}
 
 
-def test_what_is_missing_is_added_at_the_end() -> None:
+def test_adds_missing_variables_at_the_end() -> None:
     assert set_variables(FILE, {"A": "1", "B": "2"}) == f"{FILE}\n{COMMENT}\nA=1\nB=2\n"
 
 
-def test_a_file_without_a_last_line_end_gets_one() -> None:
+def test_adds_a_missing_newline_at_the_end_of_the_file() -> None:
     assert set_variables("X=1", {"A": "1"}) == f"X=1\n\n{COMMENT}\nA=1\n"
 
 
-def test_an_empty_file_is_filled() -> None:
+def test_fills_an_empty_file() -> None:
     assert set_variables("", {"A": "1"}) == f"{COMMENT}\nA=1\n"
 
 
-def test_what_is_there_is_changed_in_its_place() -> None:
+def test_changes_existing_variables_in_place() -> None:
     assert set_variables("A=1\nX='y' # z\nB=2\n", {"X": "n"}) == "A=1\nX=n # z\nB=2\n"
 
 
-def test_a_comment_behind_a_changed_value_stays() -> None:
+def test_keeps_the_comment_after_a_changed_value() -> None:
     assert set_variables("A=1  # why\n", {"A": "2"}) == "A=2  # why\n"
 
 
-def test_windows_line_ends_stay() -> None:
+def test_keeps_windows_line_endings() -> None:
     assert set_variables("A=1\r\nB=2\r\n", {"A": "2", "C": "3"}) == f"A=2\r\nB=2\r\n\r\n{COMMENT}\r\nC=3\r\n"
 
 
-def test_what_is_right_already_is_not_touched() -> None:
+def test_does_not_touch_variables_with_the_wanted_value() -> None:
     assert set_variables("A='1'\n", {"A": "1"}) == "A='1'\n"
 
 
 EARLIER = "# Plain `docker compose` finds the agent's sandbox by these two lines. Written by agent-sandbox."
 
 
-def test_what_is_removed_takes_its_line_and_our_comment_along() -> None:
+def test_removes_variables_with_their_lines_and_our_comment() -> None:
     for comment in (COMMENT, EARLIER):
         for end in ("\n", "\r\n"):
             text = f"X=1 # y\n\n{comment}\nA=1 # z\nB=2\nC=3\n".replace("\n", end)
             assert remove_variables(text, {"A", "B"}) == "X=1 # y\nC=3\n".replace("\n", end)
 
 
-def test_another_comment_and_an_earlier_value_stay() -> None:
+def test_keeps_other_comments_and_earlier_assignments() -> None:
     assert remove_variables("# mine\nA=0\nA=1\n", {"A"}) == "# mine\nA=0\n"
 
 
-def test_a_last_line_without_an_end_is_removed() -> None:
+def test_removes_a_last_line_without_a_newline() -> None:
     assert remove_variables("X=1\nA=1", {"A", "B"}) == "X=1\n"
 
 
@@ -97,7 +97,7 @@ def test_set_variables_changes_only_the_given_variables(before: dict[str, str], 
 
 
 @given(st.text())
-def test_every_line_of_the_users_stays(text: str) -> None:
+def test_keeps_every_line_of_the_user(text: str) -> None:
     assert set_variables(text, {"NEW_ONE_HERE": "1"}).startswith(text)
 
 

@@ -14,7 +14,7 @@ from table_tests import each
         (None, "compose.yaml"),
     ],
 )
-def test_what_the_user_added_to_ours_stays(present: object, expected: object) -> None:
+def test_keeps_compose_files_that_the_user_added_after_ours(present: object, expected: object) -> None:
     assert with_added(present, "compose.yaml") == expected
 
 
@@ -32,7 +32,7 @@ def test_what_the_user_added_to_ours_stays(present: object, expected: object) ->
         ("", ()),
     ],
 )
-def test_further_files_are_those_after_ours(text: str, files: tuple[str, ...]) -> None:
+def test_added_files_are_the_files_after_ours(text: str, files: tuple[str, ...]) -> None:
     assert added_files(text) == files
 
 

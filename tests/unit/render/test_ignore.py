@@ -3,12 +3,12 @@ from table_tests import each
 
 
 @each(("before", "end"), [("", ""), ("*.log", "\n"), ("*.log\n", ""), ("*.log\r\n", "")])
-def test_paths_are_added_below_a_comment_in_the_files_own_line_ends(before: str, end: str) -> None:
+def test_adds_paths_below_a_comment_with_the_line_endings_of_the_file(before: str, end: str) -> None:
     lines = f"{COMMENT}\n/a\n/b/\n"
     assert ignoring(before, ["a", "b/"]) == before + end + (lines.replace("\n", "\r\n") if "\r" in before else lines)
 
 
-def test_a_second_time_nothing_is_added() -> None:
+def test_adds_nothing_the_second_time() -> None:
     once = ignoring("x\n", ["a", "b/"])
     assert ignoring(once, ["a", "b/"]) == once
     assert ignoring("a\n/b/\n", ["a", "b/"]) == "a\n/b/\n"
@@ -24,7 +24,7 @@ def test_a_second_time_nothing_is_added() -> None:
         ("", ""),
     ],
 )
-def test_only_lines_below_the_comment_are_removed(text: str, left: str) -> None:
+def test_removes_only_lines_below_the_comment(text: str, left: str) -> None:
     assert no_longer_ignoring(text, ["a"]) == left
 
 

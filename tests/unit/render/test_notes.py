@@ -39,36 +39,36 @@ def told(
     return notes(changes, AGENTS, offered or Offered(), own_stacks)
 
 
-def test_where_all_is_well_nothing_is_said() -> None:
+def test_prints_no_notes_if_nothing_is_wrong() -> None:
     assert told() == ()
 
 
-def test_a_replaced_env_is_open_to_an_agent_that_runs() -> None:
+def test_warns_that_a_running_agent_can_write_a_replaced_dotenv() -> None:
     (note,) = told(dotenv=Verdict.MERGED, stack=Verdict.UNCHANGED)
     assert note == ".env was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
 
 
-def test_what_a_merge_has_replaced_is_told() -> None:
+def test_reports_what_a_merge_replaced() -> None:
     assert told(why='`remoteUser` was "vscode"') == (f'{DEVCONTAINER}: merged; `remoteUser` was "vscode"',)
 
 
-def test_a_doubtful_member_is_told_with_its_line() -> None:
+def test_reports_a_risky_member_with_its_line() -> None:
     what = "`remoteEnv` sets variables in the container; agent-sandbox keeps it"
     assert told(devcontainer='{\n  "remoteEnv": {"A": "1"},\n  "features": {}\n}') == (f"{DEVCONTAINER}:2: {what}",)
 
 
-def test_a_devcontainer_json_that_nobody_can_read_has_no_notes() -> None:
+def test_an_unreadable_devcontainer_json_has_no_notes() -> None:
     assert told(devcontainer="{") == ()
 
 
 @pytest.mark.parametrize("policy", ["", "services:\n", "services: [github]\n", "services: [{name: github}]\n"])
-def test_a_policy_without_the_agents_service_is_told(policy: str) -> None:
+def test_reports_a_policy_without_the_agents_service(policy: str) -> None:
     expected = f"{POLICY} does not name the service `claude`: agent-sandbox policy allow claude"
     assert told(policy=policy) == (expected,)
 
 
 @each("policy", ["services: [{name: claude}]\n", "- a\n", "a: [", "services: [{}]\n", "services: 1"])
-def test_a_policy_that_names_it_or_that_nobody_can_read_has_no_notes(policy: str) -> None:
+def test_a_policy_with_the_agents_service_and_an_unreadable_policy_have_no_notes(policy: str) -> None:
     assert told(policy=policy) == ()
 
 
@@ -98,13 +98,13 @@ YOURS = f"this project's files name npm.example.test: to allow them, add them un
         (Offered(allowed=(OFFER,), detect=True), Verdict.UNCHANGED, (YOURS,)),
     ],
 )
-def test_what_became_of_hosts_that_files_name_is_told(
+def test_reports_whether_hosts_named_by_project_files_were_allowed(
     offered: Offered, verdict: Verdict, expected: tuple[str, ...]
 ) -> None:
     assert told(offered=offered, verdict=verdict) == expected
 
 
-def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
+def test_explains_which_stack_docker_compose_uses_in_a_project_with_a_compose_file() -> None:
     taken = (
         "`docker compose` in this directory uses the sandbox, by .env; "
         "`agent-sandbox init --no-dotenv` gives it back to compose.yaml"
@@ -120,7 +120,7 @@ def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
     assert told(compose=WITHOUT_DOTENV) == (left.replace("still uses compose.yaml", "does not use the sandbox"),)
 
 
-def test_a_file_that_is_added_to_the_stack_is_told() -> None:
+def test_warns_about_further_files_in_compose_file() -> None:
     expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
     assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml:b.yml'\n") == (expected,)
     assert told(variables=f"COMPOSE_FILE={STACK}\n") == ()
@@ -138,10 +138,10 @@ def test_a_file_that_is_added_to_the_stack_is_told() -> None:
         ),
     ],
 )
-def test_the_services_that_the_projects_files_show_are_listed(verdict: Verdict, policy: str, expected: str) -> None:
+def test_lists_the_services_that_the_projects_files_indicate(verdict: Verdict, policy: str, expected: str) -> None:
     assert told(policy=policy, verdict=verdict, offered=Offered(services={"node": ("package.json",)})) == (expected,)
 
 
 @pytest.mark.parametrize("policy", ["services: [claude, node]", "services: [claude-code, {name: npm}]"])
-def test_a_service_that_is_named_by_any_name_is_not_missed(policy: str) -> None:
+def test_does_not_report_a_service_that_the_policy_names_by_any_alias(policy: str) -> None:
     assert told(policy=policy, offered=Offered(services={"node": ("package.json",)})) == ()

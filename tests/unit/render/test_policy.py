@@ -26,30 +26,30 @@ def render(offered: Offered | None = None, ide: Ide = Ide.NONE) -> str:
     ("ide", "services"),
     [(Ide.NONE, ["claude"]), (Ide.VSCODE, ["claude", "vscode"]), (Ide.JETBRAINS, ["claude", "jetbrains"])],
 )
-def test_it_starts_with_what_the_agent_and_the_editor_need(ide: Ide, services: list[str]) -> None:
+def test_the_first_policy_names_the_services_of_the_agent_and_the_editor(ide: Ide, services: list[str]) -> None:
     assert load_yaml(render(ide=ide)) == {"version": 1, "services": services, "domains": None}
 
 
-def test_hosts_that_files_name_are_comments_to_choose_from() -> None:
+def test_hosts_that_files_name_are_commented_out() -> None:
     text = render(Offered(left=OFFERS))
     assert load_yaml(text) == load_yaml(render())
     assert "  # - host: npm.example.test # package-lock.json, .npmrc\n" in text
 
 
-def test_without_the_comment_signs_they_are_the_entries_that_detect_writes() -> None:
+def test_uncommented_hosts_equal_the_entries_that_detect_writes() -> None:
     text = render(Offered(left=OFFERS))
     head, _, tail = text.partition("to allow a host.\n")
     uncommented = head + "to allow a host.\n" + tail.replace("  # ", "  ").replace("  #   ", "    ")
     assert load_yaml(uncommented) == load_yaml(render(Offered(allowed=OFFERS, detect=True)))
 
 
-def test_a_scoped_package_of_npm_passes_what_detect_writes() -> None:
+def test_detect_allows_encoded_slashes_only_for_npm_registries() -> None:
     text = render(Offered(allowed=OFFERS, detect=True))
     policy = compile_policy([parse_layer(text, name="p", file="p", shown="p", services=SERVICES)], SERVICES)
     assert [policy.takes_encoded_slash(offer.host) for offer in OFFERS] == [True, False]
 
 
-def test_detect_allows_reading_alone() -> None:
+def test_detect_allows_only_reading() -> None:
     assert load_yaml(render(Offered(allowed=OFFERS, detect=True)))["domains"] == [
         {
             "host": "npm.example.test",
@@ -64,7 +64,7 @@ def test_detect_allows_reading_alone() -> None:
     ]
 
 
-def test_what_is_allowed_and_what_is_left_stand_apart() -> None:
+def test_allowed_and_commented_out_hosts_have_separate_comments() -> None:
     text = render(Offered(allowed=OFFERS[:1], left=OFFERS[1:], detect=True))
     assert (
         text.partition("prefix: /v1/}}\n")[2]
@@ -85,12 +85,12 @@ def test_what_is_allowed_and_what_is_left_stand_apart() -> None:
 
 
 @each("name", ["x\n- evil.test", "a # b", "{{ x }}", "\u2028- evil.test", "x\r- evil.test"])
-def test_no_file_name_breaks_out_of_its_comment(name: str) -> None:
+def test_file_names_cannot_break_out_of_a_hosts_comment(name: str) -> None:
     offer = Offer(host="npm.example.test", files=(name,), schemes=("https",))
     assert load_yaml(render(Offered(left=(offer,)))) == load_yaml(render())
 
 
-def test_every_line_that_teaches_is_a_comment() -> None:
+def test_all_explanations_are_comments() -> None:
     lines = [line.strip() for line in render().splitlines() if line.strip()]
     assert [line for line in lines if not line.startswith("#")] == [
         "version: 1",
@@ -100,13 +100,13 @@ def test_every_line_that_teaches_is_a_comment() -> None:
     ]
 
 
-def test_services_that_files_show_are_active_with_a_comment_that_names_the_files() -> None:
+def test_services_that_files_indicate_are_active_with_a_comment_that_names_the_files() -> None:
     shown = {"node": ("package.json",), "python": ("pyproject.toml", "requirements.txt"), "claude": ("x",)}
     text = render(Offered(services=shown))
     assert load_yaml(text)["services"] == ["claude", "node", "python"]
     assert "  - node # for package.json\n  - python # for pyproject.toml, requirements.txt\n" in text
 
 
-def test_no_name_of_a_file_ends_its_comment() -> None:
+def test_file_names_cannot_break_out_of_a_services_comment() -> None:
     text = render(Offered(services={"python": ("requirements\u2028- evil.txt",)}))
     assert load_yaml(text)["services"] == ["claude", "python"]

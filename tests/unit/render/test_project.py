@@ -10,7 +10,7 @@ RENDERED = render_project(TEMPLATES, stack_of(), AGENTS, WORKSPACE, Offered(), s
 NOTHING: dict[str, str | None] = dict.fromkeys(PATHS)
 
 
-def test_an_empty_project_gets_these_files() -> None:
+def test_writes_all_files_in_an_empty_project() -> None:
     changes = reconcile(RENDERED, NOTHING)
     assert {change.path: change.verdict for change in changes} == {
         ".devcontainer/docker-compose.yml": Verdict.WRITTEN,
@@ -23,7 +23,7 @@ def test_an_empty_project_gets_these_files() -> None:
     }
 
 
-def test_a_project_that_keeps_its_dotenv_gets_the_others() -> None:
+def test_without_dotenv_writes_the_other_files_and_removes_our_lines_from_dotenv() -> None:
     workspace = replace(WORKSPACE, dotenv=False)
     rendered = render_project(TEMPLATES, stack_of(workspace), AGENTS, workspace, Offered(), stack_file="services: {}\n")
     files = [*PATHS[:-1]]
@@ -33,12 +33,12 @@ def test_a_project_that_keeps_its_dotenv_gets_the_others() -> None:
     assert (cleared.path, cleared.verdict, cleared.after) == (".env", Verdict.UPDATED, "A=1\n")
 
 
-def test_the_second_time_nothing_changes() -> None:
+def test_changes_nothing_the_second_time() -> None:
     present = {change.path: change.after for change in reconcile(RENDERED, NOTHING)}
     assert {change.verdict for change in reconcile(RENDERED, present)} == {Verdict.UNCHANGED}
 
 
-def test_plain_docker_compose_is_told_file_and_name() -> None:
+def test_dotenv_names_the_compose_file_and_the_stack() -> None:
     assert RENDERED.variables == {
         "COMPOSE_FILE": ".devcontainer/docker-compose.yml",
         "COMPOSE_PROJECT_NAME": stack_of().name,

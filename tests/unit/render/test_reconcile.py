@@ -37,12 +37,14 @@ LINES = "COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME=app
         ("", KEEP, Verdict.KEPT, NEW),
     ],
 )
-def test_a_generated_file(before: str | None, on_conflict: OnConflict, verdict: Verdict, after: str) -> None:
+def test_a_generated_file_is_written_updated_kept_or_replaced(
+    before: str | None, on_conflict: OnConflict, verdict: Verdict, after: str
+) -> None:
     change = generated("f", before, "new\n", comment="#", on_conflict=on_conflict)
     assert (change.verdict, change.before, change.after) == (verdict, before, after)
 
 
-def test_a_checkout_with_windows_line_ends_is_left_alone() -> None:
+def test_a_checkout_with_windows_line_endings_is_unchanged() -> None:
     before = NEW.replace("\n", "\r\n")
     assert generated("f", before, "new\n", comment="#", on_conflict=KEEP).verdict is Verdict.UNCHANGED
 
@@ -50,7 +52,7 @@ def test_a_checkout_with_windows_line_ends_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("before", "why"), [(f"{NEW}mine\n", "it was edited"), ("theirs\n", "it was not written by agent-sandbox")]
 )
-def test_it_says_why_a_file_is_kept(before: str, why: str) -> None:
+def test_states_why_a_file_is_kept(before: str, why: str) -> None:
     assert generated("f", before, "new\n", comment="#", on_conflict=KEEP).why == why
 
 
@@ -65,13 +67,13 @@ def devcontainer(before: str | None, on_conflict: OnConflict = KEEP) -> Change:
     return merged_devcontainer("d", before, BODY, WANTED, on_conflict=on_conflict)
 
 
-def test_a_new_devcontainer_json_is_written_and_an_untouched_one_updated() -> None:
+def test_writes_a_new_devcontainer_json_and_updates_an_unedited_file() -> None:
     assert devcontainer(None).verdict is Verdict.WRITTEN
     assert devcontainer(stamped("{}\n", comment="//")).verdict is Verdict.UPDATED
     assert devcontainer(stamped(BODY, comment="//")).verdict is Verdict.UNCHANGED
 
 
-def test_a_users_devcontainer_json_is_merged_and_it_is_said_what_was_replaced() -> None:
+def test_merges_a_users_devcontainer_json_and_states_what_was_replaced() -> None:
     before = '// ours\n{\n  "name": "mine",\n  "remoteUser": "vscode", // x\n  "features": {}\n}\n'
     assert devcontainer(before) == Change(
         path="d",
@@ -83,24 +85,24 @@ def test_a_users_devcontainer_json_is_merged_and_it_is_said_what_was_replaced() 
     )
 
 
-def test_a_merged_one_is_unchanged_the_next_time() -> None:
+def test_a_merged_devcontainer_json_is_unchanged_the_next_time() -> None:
     merged = devcontainer('{"image": "x"}')
     assert devcontainer(merged.after).verdict is Verdict.UNCHANGED
 
 
-def test_an_extension_more_in_ours_is_no_conflict() -> None:
+def test_a_member_added_to_our_devcontainer_json_is_not_a_conflict() -> None:
     ours = stamped(BODY, comment="//").replace('"dev"\n', '"dev",\n  "customizations": {"vscode": {}}\n')
     assert devcontainer(ours).verdict is Verdict.UNCHANGED
 
 
-def test_an_edit_that_the_stack_does_not_bear_is_kept_until_forced() -> None:
+def test_keeps_an_edit_that_breaks_the_stack_until_forced() -> None:
     ours = stamped(BODY, comment="//").replace('"dev"\n', '"root",\n  "x": 1\n')
     kept, forced = devcontainer(ours), devcontainer(ours, REPLACE)
     assert (kept.verdict, kept.why) == (Verdict.KEPT, "it was edited where the stack depends on it")
     assert (forced.verdict, forced.after) == (Verdict.MERGED, ours.replace('"root"', '"dev"'))
 
 
-def test_a_broken_devcontainer_json_is_told_with_its_line() -> None:
+def test_reports_a_syntax_error_in_devcontainer_json_with_its_line() -> None:
     with pytest.raises(UserError) as raised:
         devcontainer('{\n  "name" "x"\n}')
     hint = "fix it or move it away; it must be readable, because it is merged, not replaced"
@@ -108,7 +110,7 @@ def test_a_broken_devcontainer_json_is_told_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("on_conflict", OnConflict)
-def test_every_member_that_opens_the_box_is_refused_at_once(on_conflict: OnConflict) -> None:
+def test_refuses_all_members_that_weaken_the_sandbox_at_once(on_conflict: OnConflict) -> None:
     with pytest.raises(UserError) as raised:
         devcontainer('{\n  "capAdd": ["SYS_ADMIN"],\n  "privileged": true,\n  "securityOpt": []\n}', on_conflict)
     assert raised.value.problems == (
@@ -121,7 +123,7 @@ def test_every_member_that_opens_the_box_is_refused_at_once(on_conflict: OnConfl
     )
 
 
-def test_the_engines_socket_in_somebodys_devcontainer_json_is_refused() -> None:
+def test_refuses_a_mount_of_the_docker_socket_in_a_users_devcontainer_json() -> None:
     with pytest.raises(UserError) as raised:
         devcontainer('{"mounts": ["source=/var/run/docker.sock,target=/x,type=bind"]}')
     what = "`mounts` mounts more of this machine into the container than volumes of its own"
@@ -132,13 +134,13 @@ def dotenv(before: str | None, on_conflict: OnConflict = KEEP, former: frozenset
     return merged_dotenv("e", before, VALUES, former=former, on_conflict=on_conflict)
 
 
-def test_a_new_dotenv_is_written() -> None:
+def test_writes_a_new_dotenv() -> None:
     change = dotenv(None)
     assert change.verdict is Verdict.WRITTEN
     assert change.after.endswith(LINES)
 
 
-def test_a_users_dotenv_is_merged() -> None:
+def test_merges_a_users_dotenv() -> None:
     change = dotenv("KEY=1\n")
     assert change.verdict is Verdict.MERGED
     assert change.after.startswith("KEY=1\n")
@@ -146,23 +148,23 @@ def test_a_users_dotenv_is_merged() -> None:
 
 
 @pytest.mark.parametrize("before", [LINES, LINES.replace("=", " = "), f"X=1\n{LINES}", LINES.replace("\n", "\r\n")])
-def test_a_dotenv_that_says_it_already_is_unchanged(before: str) -> None:
+def test_a_dotenv_that_already_has_our_values_is_unchanged(before: str) -> None:
     assert dotenv(before).verdict is Verdict.UNCHANGED
 
 
-def test_more_compose_files_after_ours_are_no_conflict() -> None:
+def test_further_compose_files_after_ours_are_not_a_conflict() -> None:
     before = LINES.replace("docker-compose.yml", "docker-compose.yml:mine.yml")
     assert dotenv(before).verdict is Verdict.UNCHANGED
 
 
-def test_another_compose_file_is_the_users_until_forced() -> None:
+def test_keeps_a_users_compose_file_until_forced() -> None:
     before = LINES.replace(".devcontainer/docker-compose.yml", "compose.yml")
     kept, forced = dotenv(before), dotenv(before, REPLACE)
     assert (kept.verdict, kept.why) == (Verdict.KEPT, "`COMPOSE_FILE` is compose.yml")
     assert (forced.verdict, forced.after) == (Verdict.MERGED, LINES)
 
 
-def test_a_name_that_an_earlier_init_gave_is_updated() -> None:
+def test_updates_a_name_from_an_earlier_init_and_keeps_other_names() -> None:
     before = LINES.replace("app-1", "app-0")
     assert dotenv(before, former=frozenset({"app-0"})).verdict is Verdict.MERGED
     assert dotenv(before).verdict is Verdict.KEPT
@@ -184,19 +186,19 @@ def test_clearing_restores_what_was_there_before_init(before: str) -> None:
 @pytest.mark.parametrize(
     "before", ["", "KEY=1\n", "COMPOSE_FILE=compose.yml\nCOMPOSE_PROJECT_NAME=mine\n", "# COMPOSE_FILE=x\n"]
 )
-def test_a_dotenv_without_our_lines_is_left_alone(before: str) -> None:
+def test_clearing_does_not_change_a_dotenv_without_our_lines(before: str) -> None:
     assert cleared(before).verdict is Verdict.UNCHANGED
 
 
-def test_a_name_of_the_users_stays_when_our_file_goes() -> None:
+def test_clearing_keeps_a_users_project_name() -> None:
     assert cleared(LINES.replace("app-1", "mine")).after == "COMPOSE_PROJECT_NAME=mine\n"
 
 
-def test_a_name_that_an_earlier_init_gave_goes_too() -> None:
+def test_clearing_removes_a_name_from_an_earlier_init() -> None:
     assert cleared(LINES.replace("app-1", "app-0"), former=frozenset({"app-0"})).after == ""
 
 
-def test_files_that_the_user_added_to_ours_are_not_removed_until_forced() -> None:
+def test_clearing_keeps_compose_files_that_the_user_added_until_forced() -> None:
     before = LINES.replace("docker-compose.yml", "docker-compose.yml:mine.yml")
     kept, forced = cleared(before), cleared(before, REPLACE)
     assert (kept.verdict, kept.why) == (
@@ -206,7 +208,7 @@ def test_files_that_the_user_added_to_ours_are_not_removed_until_forced() -> Non
     assert (forced.verdict, forced.after) == (Verdict.UPDATED, "")
 
 
-def test_only_what_changes_is_written() -> None:
+def test_unchanged_and_kept_files_are_not_written() -> None:
     writes = {verdict: Change(path="f", verdict=verdict, before="", after="").writes for verdict in Verdict}
     assert [verdict for verdict, written in writes.items() if not written] == [Verdict.UNCHANGED, Verdict.KEPT]
 

@@ -31,11 +31,11 @@ RECORD = Record(
 )
 
 
-def test_a_file_of_ours_says_what_it_was_made_from() -> None:
+def test_parses_the_record_of_a_rendered_stack_file() -> None:
     assert parse_record(TEXT) == RECORD
 
 
-def test_an_edited_one_still_says_it() -> None:
+def test_parses_the_record_of_an_edited_stack_file() -> None:
     assert parse_record(f"{TEXT}\n# mine\n") == parse_record(TEXT)
 
 
@@ -54,22 +54,22 @@ def test_an_edited_one_still_says_it() -> None:
         stamped("", comment="#"),
     ],
 )
-def test_what_says_nothing_we_know_is_no_record(text: str) -> None:
+def test_returns_none_for_a_missing_or_invalid_record(text: str) -> None:
     assert parse_record(text) is None
 
 
-def test_a_file_without_limits_of_its_own_has_the_usual_ones() -> None:
+def test_a_record_without_limits_has_the_default_limits() -> None:
     record = parse_record(stamped(render_stack_file(TEMPLATES, stack_of(), AGENTS, WORKSPACE), comment="#"))
     assert record is not None
     assert record.limits == DEFAULT
 
 
 @each("text", ["", "dotenv: [", TEXT, TEXT.replace("ide:", "dotenv: x, ide:")])
-def test_a_stack_uses_the_dotenv_unless_its_record_says_otherwise(text: str) -> None:
+def test_a_stack_uses_the_dotenv_by_default(text: str) -> None:
     assert uses_dotenv(text)
 
 
-def test_a_stack_that_was_made_without_a_dotenv_says_so() -> None:
+def test_a_stack_without_a_dotenv_has_that_in_its_record() -> None:
     without = render_stack_file(TEMPLATES, stack_of(OURS), AGENTS, replace(OURS, dotenv=False))
     text = stamped(without, comment="#")
     assert parse_record(text) == replace(RECORD, dotenv=False)

@@ -12,7 +12,7 @@ ODD = Offer(host="npm.example.org", files=('a "b": {{x}} # c', "d"), schemes=("h
 DATE = "2026-11-21"
 
 
-def test_each_registry_is_an_entry_that_says_who_named_it() -> None:
+def test_each_registry_is_an_entry_with_the_files_that_name_it() -> None:
     assert (
         render_registries("python", [MIRROR], date=DATE)
         == """\
@@ -32,7 +32,7 @@ domains:
 
 
 @pytest.mark.parametrize("name", RESOLVED)
-def test_what_is_written_can_be_read_and_lets_nothing_through_but_reading(name: str) -> None:
+def test_the_rendered_service_loads_and_allows_only_reading(name: str) -> None:
     text = render_registries(name, [MIRROR, ODD], date=DATE)
     layer = parse_layer(text, name=f"service {name}", file="f", shown="s", services=())
     rules = compile_policy([require_reading(layer, file="f")], {}).rules.rules
@@ -48,7 +48,7 @@ def test_what_is_written_can_be_read_and_lets_nothing_through_but_reading(name: 
     assert {entry.encoded_slash for entry in layer.spec.domains} == {name == "node"}
 
 
-def test_a_file_that_somebody_has_edited_is_kept() -> None:
+def test_keeps_an_edited_service_file_and_updates_an_unedited_file() -> None:
     def change(before: str | None) -> Verdict:
         return resolved_service("node", [MIRROR], date=DATE, before=before, on_conflict=OnConflict.KEEP).verdict
 

@@ -17,7 +17,7 @@ RENDERED = render_shared(TEMPLATES, ("claude",), WORKSPACE)
 RECORD = {"agent": "claude", "ide": "vscode"}
 
 
-def test_the_shared_file_includes_the_stack_and_has_a_name_only_if_the_clone_has_one() -> None:
+def test_the_shared_file_includes_the_stack_file_and_takes_its_name_from_the_environment() -> None:
     assert yaml.safe_load(RENDERED) == {
         "name": "${AGENT_SANDBOX_STACK:?this clone has no sandbox yet: run `agent-sandbox up` in the project}",
         "x-agent-sandbox": RECORD,
@@ -25,7 +25,7 @@ def test_the_shared_file_includes_the_stack_and_has_a_name_only_if_the_clone_has
     }
 
 
-def test_nothing_in_the_shared_file_depends_on_the_machine_the_user_or_the_directory() -> None:
+def test_the_shared_file_does_not_depend_on_the_machine_the_user_or_the_directory() -> None:
     other = replace(
         WORKSPACE,
         path="/srv/elsewhere",
@@ -40,7 +40,7 @@ def test_nothing_in_the_shared_file_depends_on_the_machine_the_user_or_the_direc
     assert render_shared(TEMPLATES, ("claude",), other) == RENDERED
 
 
-def test_the_shared_file_says_what_was_chosen() -> None:
+def test_the_shared_file_records_the_choices() -> None:
     chosen = replace(
         WORKSPACE,
         title="A $5 app",
@@ -85,10 +85,10 @@ def test_the_rendered_file_has_no_odd_keys() -> None:
         ({"<<": {}}, ("<<",)),
     ],
 )
-def test_a_file_by_which_an_editor_would_start_more_has_odd_keys(changed: dict[str, Any], odd: tuple[str, ...]) -> None:
+def test_keys_that_change_what_an_editor_starts_are_odd(changed: dict[str, Any], odd: tuple[str, ...]) -> None:
     assert odd_keys({**OURS, **changed}) == odd
 
 
 @each("document", [None, [], "name", {}])
-def test_a_document_of_another_kind_has_only_odd_keys(document: object) -> None:
+def test_a_document_that_is_not_a_shared_file_has_all_our_keys_odd(document: object) -> None:
     assert odd_keys(document) == ("name", "x-agent-sandbox", "include")

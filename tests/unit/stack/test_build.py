@@ -25,18 +25,18 @@ def test_the_same_project_has_the_same_stack(stack: Stack) -> None:
     assert stack == build_stack(AGENTS, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
 
 
-def test_three_services_from_two_images(stack: Stack) -> None:
+def test_has_three_services_from_two_images(stack: Stack) -> None:
     assert [service.name for service in stack.services] == ["proxy", "firewall", "agent"]
     assert stack.images == ("proxy:1", "agent:1")
 
 
-def test_the_proxy_alone_has_a_way_out(stack: Stack) -> None:
+def test_only_the_proxy_is_on_the_egress_network(stack: Stack) -> None:
     connected = {service.name: [place.network for place in service.networks] for service in stack.services}
     assert connected == {"proxy": ["sandbox", "egress"], "firewall": ["sandbox"], "agent": []}
     assert stack.service("agent").shares_network_of == "firewall"
 
 
-def test_the_inner_network_leads_nowhere(stack: Stack) -> None:
+def test_the_sandbox_network_is_internal(stack: Stack) -> None:
     assert stack.networks == (
         Network(
             key="sandbox",
@@ -54,7 +54,7 @@ def test_the_addresses_are_pinned(stack: Stack) -> None:
     assert pinned == {"proxy": [WHERE.proxy, ""], "firewall": [WHERE.agent], "agent": []}
 
 
-def test_the_firewall_alone_has_capabilities_and_the_agent_has_none(stack: Stack) -> None:
+def test_only_the_firewall_has_capabilities(stack: Stack) -> None:
     held = {service.name: service.capabilities for service in stack.services}
     assert held == {"proxy": (), "firewall": ("NET_ADMIN", "SETGID", "SETUID"), "agent": ()}
 
@@ -63,7 +63,7 @@ def test_only_the_firewall_is_root(stack: Stack) -> None:
     assert [service.name for service in stack.services if service.user.split(":")[0] == "0"] == ["firewall"]
 
 
-def test_each_container_waits_until_the_one_it_needs_is_healthy(stack: Stack) -> None:
+def test_each_container_waits_until_its_dependency_is_healthy(stack: Stack) -> None:
     needs = {
         service.name: [(need.service, need.condition) for need in service.depends_on] for service in stack.services
     }
@@ -72,18 +72,18 @@ def test_each_container_waits_until_the_one_it_needs_is_healthy(stack: Stack) ->
 
 
 @pytest.mark.parametrize("volume", ["ca-private", "secrets"])
-def test_the_ca_key_and_what_is_put_into_requests_are_the_proxys_alone(stack: Stack, volume: str) -> None:
+def test_only_the_proxy_mounts_the_ca_key_and_the_secrets(stack: Stack, volume: str) -> None:
     holders = [service.name for service in stack.services for mount in service.mounts if mount.source == volume]
     assert holders == ["proxy"]
 
 
-def test_every_volume_that_is_mounted_is_declared_and_every_declared_one_is_mounted(stack: Stack) -> None:
+def test_the_declared_volumes_are_exactly_the_mounted_volumes(stack: Stack) -> None:
     mounted = {mount.source for service in stack.services for mount in service.mounts if mount.kind is MountKind.VOLUME}
     assert {volume.key for volume in stack.volumes} == mounted
     assert all(volume.name == f"{stack.name}_{volume.key}" and volume.why for volume in stack.volumes)
 
 
-def test_an_agent_never_mounts_what_another_one_keeps(stack: Stack) -> None:
+def test_agents_have_separate_state_volumes(stack: Stack) -> None:
     other = build_stack(
         Agents((replace(MANIFEST, name="other"),)), WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1")
     )
@@ -100,6 +100,6 @@ def test_every_service_has_limits_an_init_and_a_healthcheck(stack: Stack) -> Non
         assert service.healthcheck is not None
 
 
-def test_no_socket_of_the_engine_is_mounted_anywhere(stack: Stack) -> None:
+def test_mounts_no_docker_socket_and_no_absolute_path(stack: Stack) -> None:
     sources = [mount.source for service in stack.services for mount in service.mounts]
     assert [source for source in sources if "docker.sock" in source or source.startswith("/")] == []

@@ -25,17 +25,17 @@ def problems(**said: str) -> tuple[Problem, ...]:
         ("268435456b", 256 * MIB),
     ],
 )
-def test_a_size_is_written_as_the_engine_takes_it(text: str, expected: int) -> None:
+def test_parses_sizes_as_docker_does(text: str, expected: int) -> None:
     assert limits({"memory": text}).memory == expected
 
 
 @pytest.mark.parametrize("text", ["", "4", "g", "-4g", "4 gigs", "1e9g", "inf", "4t", "٤g", "4g\n"])
-def test_what_is_no_size_is_told(text: str) -> None:
+def test_rejects_invalid_sizes(text: str) -> None:
     what = f"`{text}` is not a size: a number with k, m or g, as in `4g`"
     assert problems(memory=text) == (Problem(where="--memory", what=what),)
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_reports_all_problems_at_once() -> None:
     assert problems(memory="4x", cpus="two", pids="1.5") == (
         Problem(where="--memory", what="`4x` is not a size: a number with k, m or g, as in `4g`"),
         Problem(where="--cpus", what="`two` is not a number of processors, as in `2` or `1.5`"),
@@ -43,7 +43,7 @@ def test_every_problem_is_told_at_once() -> None:
     )
 
 
-def test_nothing_is_without_a_limit_and_nothing_too_small_to_work() -> None:
+def test_rejects_limits_that_are_too_low() -> None:
     assert problems(memory="0b", cpus="0", pids="63") == (
         Problem(where="--memory", what="`0b` is too little: an agent needs at least 256m"),
         Problem(where="--cpus", what="`0` is too little: an agent needs at least 0.1"),
@@ -51,7 +51,7 @@ def test_nothing_is_without_a_limit_and_nothing_too_small_to_work() -> None:
     )
 
 
-def test_what_no_machine_has_is_told_with_the_default() -> None:
+def test_rejects_limits_that_are_too_high_and_suggests_the_default() -> None:
     assert problems(memory="9999999g", cpus="5000", pids="5000000") == (
         Problem(where="--memory", what="`9999999g` is more than any machine has", hint="the default is 8g"),
         Problem(where="--cpus", what="`5000` is more than any machine has", hint="the default is 4"),
@@ -59,12 +59,12 @@ def test_what_no_machine_has_is_told_with_the_default() -> None:
     )
 
 
-def test_a_limit_that_there_is_none_of_is_told_with_those_that_there_are() -> None:
+def test_rejects_an_unknown_limit_and_lists_the_known_limits() -> None:
     expected = Problem(where="--files", what="no such limit", hint="there are memory, cpus, pids, disk")
     assert problems(files="9") == (expected,)
 
 
-def test_what_is_not_said_stays_as_it_was() -> None:
+def test_limits_that_are_not_given_stay_unchanged() -> None:
     before = limits({"memory": "2g", "pids": "100"})
     assert kept(limits({"cpus": "1"}, before)) == {"memory": "2g", "cpus": "1", "pids": "100"}
     assert limits({}, before) == before
@@ -75,16 +75,16 @@ def test_what_is_not_said_stays_as_it_was() -> None:
     st.integers(10, 409_600).map(lambda hundredths: hundredths / 100),
     st.integers(64, 4_194_304),
 )
-def test_what_is_kept_reads_as_it_was(memory: int, cpus: float, pids: int) -> None:
+def test_written_limits_parse_to_the_same_limits(memory: int, cpus: float, pids: int) -> None:
     chosen = limits({"memory": f"{memory}b", "cpus": str(cpus), "pids": str(pids)})
     assert limits(kept(chosen)) == chosen
     assert limits(limit_texts(chosen)) == chosen
 
 
-def test_the_default_is_not_kept() -> None:
+def test_default_limits_are_not_written() -> None:
     assert kept(limits(limit_texts(DEFAULT), limits({"memory": "2g"}))) == {}
 
 
-def test_what_a_machine_does_not_have_is_beyond_it() -> None:
+def test_beyond_returns_limits_above_what_the_machine_has() -> None:
     assert beyond(DEFAULT, memory=8 * GIB, cpus=4) == {}
     assert beyond(DEFAULT, memory=8 * GIB - 1, cpus=2) == {"memory": "8.0 GiB", "cpus": "2"}

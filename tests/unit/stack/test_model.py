@@ -24,13 +24,13 @@ STACK = Stack(
 )
 
 
-def test_a_service_is_found_by_its_name() -> None:
+def test_finds_a_service_by_its_name() -> None:
     assert STACK.service("b") is STACK.services[1]
 
 
-def test_each_image_is_named_once() -> None:
+def test_lists_each_image_once() -> None:
     assert STACK.images == ("one", "two")
 
 
-def test_a_service_has_no_capability_unless_it_names_one() -> None:
+def test_a_service_has_no_capabilities_by_default() -> None:
     assert STACK.service("a").capabilities == ()

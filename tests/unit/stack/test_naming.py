@@ -23,16 +23,16 @@ paths = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda
         ("$(id)`{{x}}`", "id-x"),
     ],
 )
-def test_a_title_becomes_a_name_that_engines_take(title: str, expected: str) -> None:
+def test_slug_converts_a_title_to_a_valid_name(title: str, expected: str) -> None:
     assert slug(title) == expected
 
 
-def test_two_directories_of_one_name_have_two_names_and_two_networks() -> None:
+def test_directories_of_the_same_name_get_different_stack_names_and_networks() -> None:
     assert stack_name("app", "/a/app") != stack_name("app", "/b/app")
     assert addresses("/a/app") != addresses("/b/app")
 
 
-def test_names_and_addresses_stay_as_they_are() -> None:
+def test_names_and_addresses_of_a_path_never_change() -> None:
     assert stack_name("app", "/home/me/app") == "app-fd865ce8"
     assert addresses("/home/me/app") == Addresses(
         subnet="10.140.157.176/28", proxy="10.140.157.178", agent="10.140.157.179"
@@ -40,7 +40,7 @@ def test_names_and_addresses_stay_as_they_are() -> None:
 
 
 @given(paths)
-def test_every_address_lies_in_its_subnet_and_every_subnet_in_the_pool(path: str) -> None:
+def test_every_address_is_in_its_subnet_and_every_subnet_in_the_pool(path: str) -> None:
     where = addresses(path)
     subnet = ip_network(where.subnet)
     assert isinstance(subnet, IPv4Network)
@@ -50,13 +50,13 @@ def test_every_address_lies_in_its_subnet_and_every_subnet_in_the_pool(path: str
 
 
 @given(st.text(), paths)
-def test_every_name_is_one_that_compose_takes(title: str, path: str) -> None:
+def test_every_stack_name_is_valid_for_compose(title: str, path: str) -> None:
     name = stack_name(title, path)
     assert name[0].isalnum()
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
-def test_a_path_that_is_no_utf8_has_a_name_too() -> None:
+def test_a_path_that_is_not_utf_8_gets_a_stack_name() -> None:
     assert stack_name("x", "/x\udcff").startswith("x-")
 
 

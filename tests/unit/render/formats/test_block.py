@@ -17,20 +17,18 @@ values = st.recursive(
 @given(st.dictionaries(text, values, min_size=1, max_size=4), st.dictionaries(text, text, max_size=2))
 @example({"": []}, {".": ""})
 @example({"": None}, {".": ""})
-def test_it_says_what_the_document_says_whatever_the_comments(
-    document: dict[str, Any], comments: dict[str, str]
-) -> None:
+def test_yaml_parses_to_the_document_with_any_comments(document: dict[str, Any], comments: dict[str, str]) -> None:
     comments |= dict.fromkeys(document, "a: b\n- c")
     assert yaml.safe_load(to_block(document, 2, comments)) == document
 
 
-def test_short_things_stay_on_one_line() -> None:
+def test_short_values_stay_on_one_line() -> None:
     assert to_block({"cap_drop": ["ALL"], "logging": {"driver": "local"}}, 2, {}) == (
         "  cap_drop: [ALL]\n  logging: {driver: local}"
     )
 
 
-def test_long_things_go_below_their_key() -> None:
+def test_long_values_go_below_their_key() -> None:
     long = {"a" * 50: "b" * 50, "c": 1}
     assert to_block({"x": long, "z": [long]}, 0, {}) == (
         f"x:\n  {'a' * 50}: {'b' * 50}\n  c: 1\nz:\n  - {{{'a' * 50}: {'b' * 50}, c: 1}}"
@@ -42,7 +40,7 @@ def test_a_command_stays_on_one_line() -> None:
     assert to_block({"command": command}, 0, {}) == f"command: [{', '.join(command)}]"
 
 
-def test_comments_stand_beside_their_key_and_above_their_mount() -> None:
+def test_writes_comments_beside_their_key_and_above_their_mount() -> None:
     document = {"networks": {"a": {}, "b": {}}, "volumes": [{"source": "x", "target": "/x"}], "init": True}
     comments = {"networks.a": "one", "volumes./x": "two", "init": "three"}
     assert to_block(document, 0, comments) == (

@@ -5,24 +5,24 @@ from agent_sandbox.render.formats.foreign import MAX_DEPTH, MAX_PROBLEMS, MAX_VA
 from table_tests import each
 
 HINT = "agent-sandbox init AGENT shows the expected file"
-# Nine levels of nine: each alias counts as all that it stands for.
+# Nine levels of nine aliases, each of which stands for the level below.
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
 
 
-def test_every_scalar_is_text() -> None:
+def test_loads_every_scalar_as_text() -> None:
     value = load_foreign("{a: 1, b: yes, c: [null, 1:30]}", file="x.yml")
     assert value == {"a": "1", "b": "yes", "c": ["null", "1:30"]}
 
 
 @pytest.mark.parametrize("opening", ["[", "- ", "{a: "])
-def test_what_is_nested_without_end_is_a_problem(opening: str) -> None:
+def test_rejects_more_levels_than_the_limit(opening: str) -> None:
     with pytest.raises(UserError) as raised:
         load_foreign(opening * 100_000, file="x.yml")
     column = MAX_DEPTH * len(opening) + 1
     assert str(raised.value) == f"x.yml:1:{column}: this is more than {MAX_DEPTH} levels deep; {HINT}"
 
 
-def test_what_is_as_deep_as_may_be_is_read() -> None:
+def test_loads_as_many_levels_as_the_limit() -> None:
     value = load_foreign("[" * MAX_DEPTH + "]" * MAX_DEPTH, file="x.yml")
     assert str(value) == "[" * MAX_DEPTH + "]" * MAX_DEPTH
 
@@ -33,7 +33,7 @@ def problems(text: str, *, most: int = MAX_VALUES) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-def test_a_merge_key_is_a_word_and_merges_nothing() -> None:
+def test_a_merge_key_is_an_ordinary_key() -> None:
     assert load_foreign("a: {<<: {b: c}}", file="x.yml") == {"a": {"<<": {"b": "c"}}}
 
 
@@ -56,7 +56,7 @@ def test_a_merge_key_is_a_word_and_merges_nothing() -> None:
         ),
     ],
 )
-def test_what_readers_differ_on_is_refused_and_all_of_it_is_reported(text: str, expected: list[str]) -> None:
+def test_reports_all_aliases_and_duplicate_keys(text: str, expected: list[str]) -> None:
     assert problems(text) == expected
 
 
@@ -64,16 +64,16 @@ def test_what_readers_differ_on_is_refused_and_all_of_it_is_reported(text: str, 
     "text",
     ["{a: {a: 1}, b: {a: 1}}", "[{a: 1}, {a: 1}]", "a: [b, b]", "{a: b, b: a}", "&a b: &c d"],
 )
-def test_what_only_looks_repeated_is_read(text: str) -> None:
+def test_accepts_equal_keys_in_different_mappings(text: str) -> None:
     load_foreign(text, file="x.yml")
 
 
-def test_a_bomb_of_aliases_is_refused_without_walking_through_it() -> None:
+def test_reports_an_alias_bomb_without_expanding_the_aliases() -> None:
     assert len(problems(BOMB)) == 9 * 9
     assert len(problems(BOMB * 20)) == MAX_PROBLEMS
 
 
-def test_more_values_than_anybody_needs_are_a_problem() -> None:
+def test_rejects_more_values_than_the_limit() -> None:
     assert problems("a: [b,\n c, d]", most=5) == [f"x.yml:2:5: this file has more than 5 values; {HINT}"]
     assert load_foreign("a: [b,\n c]", file="x.yml", most=5) == {"a": ["b", "c"]}
 
@@ -87,7 +87,7 @@ def test_more_values_than_anybody_needs_are_a_problem() -> None:
         ("\x00", "x.yml: not YAML: "),
     ],
 )
-def test_what_is_no_yaml_is_a_problem_with_its_place(text: str, expected: str) -> None:
+def test_reports_invalid_yaml_with_its_place(text: str, expected: str) -> None:
     with pytest.raises(UserError) as raised:
         load_foreign(text, file="x.yml")
     assert str(raised.value).startswith(expected)

@@ -29,7 +29,7 @@ values = st.recursive(
 objects = st.dictionaries(text, values, max_size=5)
 
 
-def test_comments_and_trailing_commas_are_read_over() -> None:
+def test_ignores_comments_and_trailing_commas() -> None:
     assert parse(FILE).values == {
         "name": "ours",
         "remoteUser": "vscode",
@@ -38,51 +38,51 @@ def test_comments_and_trailing_commas_are_read_over() -> None:
 
 
 @pytest.mark.parametrize("end", ["\r", "\u2028", "\u2029", "\r\n"])
-def test_a_comment_hides_no_member_that_an_editor_sees(end: str) -> None:
+def test_a_line_comment_ends_at_every_line_terminator(end: str) -> None:
     assert parse(f'{{"name": "ours", // see{end} "initializeCommand": "run"\n}}').values == {
         "name": "ours",
         "initializeCommand": "run",
     }
 
 
-def test_a_member_knows_its_line() -> None:
+def test_returns_the_line_of_a_member() -> None:
     assert parse(FILE).line_of("remoteUser") == 5
 
 
-def test_only_what_is_set_changes() -> None:
+def test_set_members_changes_only_the_given_members() -> None:
     got = set_members(FILE, {"remoteUser": "dev", "service": "agent"})
     expected = FILE.replace('"vscode",\n', '"dev",\n').replace("    },\n}", '    },\n    "service": "agent"\n}')
     assert got == expected
 
 
-def test_a_comment_behind_the_last_member_stays_with_it() -> None:
+def test_keeps_the_comment_after_the_last_member_beside_that_member() -> None:
     assert set_members('{\n  "a": 1 // one\n}\n', {"b": 2}) == '{\n  "a": 1, // one\n  "b": 2\n}\n'
 
 
-def test_an_object_on_one_line_gets_a_line_more() -> None:
+def test_adds_a_line_to_an_object_on_one_line() -> None:
     assert set_members('{"a": 1}', {"b": 2}) == '{"a": 1,\n  "b": 2\n}'
 
 
-def test_an_empty_object_is_filled() -> None:
+def test_fills_an_empty_object() -> None:
     assert set_members("// x\n{\n}\n", {"a": 1, "b": "x"}) == '// x\n{\n  "a": 1,\n  "b": "x"\n}\n'
 
 
-def test_a_byte_order_mark_stays() -> None:
+def test_keeps_a_byte_order_mark() -> None:
     assert set_members("\ufeff{}", {"a": 1}).startswith("\ufeff{")
 
 
-def test_windows_line_ends_stay() -> None:
+def test_keeps_windows_line_endings() -> None:
     assert set_members('{\r\n  "a": 1\r\n}\r\n', {"b": 2}) == '{\r\n  "a": 1,\r\n  "b": 2\r\n}\r\n'
 
 
 @given(objects, objects)
-def test_what_was_set_is_there_and_all_else_is_as_it_was(before: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_set_members_updates_members_and_keeps_all_others(before: dict[str, Any], wanted: dict[str, Any]) -> None:
     for written in (json.dumps(before), json.dumps(before, indent=4), json.dumps(before, ensure_ascii=False)):
         assert parse(set_members(written, wanted)).values == before | wanted
 
 
 @given(objects)
-def test_setting_what_is_there_changes_nothing(before: dict[str, Any]) -> None:
+def test_setting_equal_members_changes_nothing(before: dict[str, Any]) -> None:
     written = json.dumps(before, indent=2)
     assert set_members(written, before) == written
 
@@ -106,13 +106,13 @@ def test_setting_what_is_there_changes_nothing(before: dict[str, Any]) -> None:
         ('{"a": [1 2]}', 1, 10, "expected `,`"),
     ],
 )
-def test_what_is_broken_is_told_with_its_place(broken: str, line: int, column: int, what: str) -> None:
+def test_reports_a_syntax_error_with_its_place(broken: str, line: int, column: int, what: str) -> None:
     with pytest.raises(JsoncError) as raised:
         parse(broken)
     assert (raised.value.line, raised.value.column, raised.value.what) == (line, column, what)
 
 
-def test_a_value_is_written_on_one_line() -> None:
+def test_writes_a_value_on_one_line() -> None:
     assert to_text({"a": ["ü", None]}) == '{"a": ["ü", null]}'
 
 
@@ -126,7 +126,7 @@ def test_a_value_is_written_on_one_line() -> None:
         ("[" * 101, "more than 100 levels"),
     ],
 )
-def test_a_number_that_python_cannot_hold_is_told_with_its_place(number: str, expected: str) -> None:
+def test_reports_too_large_numbers_and_too_many_levels_with_their_place(number: str, expected: str) -> None:
     with pytest.raises(JsoncError) as raised:
         parse(f'{{\n  "a": [{number}]\n}}')
     column = 108 if number.startswith("[") else 9

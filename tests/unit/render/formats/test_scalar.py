@@ -23,42 +23,42 @@ documents = st.recursive(
 @example("a: b # c")
 @example("\x85\u2028\ufeff\x00\x7f")
 @example({"a, b": ["[", "{{x}}", "$(id)", "'", '"', "\n- x"]})
-def test_yaml_says_what_the_value_was(value: object) -> None:
+def test_yaml_parses_to_the_same_value(value: object) -> None:
     assert yaml.safe_load(to_yaml(value)) == value
 
 
 @given(documents)
-def test_json_says_what_the_value_was(value: object) -> None:
+def test_json_parses_to_the_same_value(value: object) -> None:
     assert json.loads(to_json(value)) == value
 
 
 @given(documents)
-def test_no_value_breaks_out_of_its_line(value: object) -> None:
+def test_writes_every_value_on_one_line(value: object) -> None:
     for written in (to_yaml(value), to_json(value)):
         assert len(written.splitlines()) == 1
 
 
 @given(text)
-def test_a_comment_stays_on_its_line(value: str) -> None:
+def test_writes_every_comment_on_one_line(value: str) -> None:
     comment = to_comment(value)
     assert len(f"# {comment}".splitlines()) == 1
     assert yaml.safe_load(f"# {comment}\na: 1") == {"a": 1}
 
 
 @each("value", ["agent-sandbox/proxy:0.1.0", "http://10.0.0.2:8080", "30s", "0.5s", "8g", "ALL"])
-def test_what_is_safe_stays_bare(value: str) -> None:
+def test_writes_safe_text_without_quotes(value: str) -> None:
     assert to_yaml(value) == value
 
 
-def test_what_a_person_would_write_is_written() -> None:
+def test_quotes_only_where_yaml_needs_quotes() -> None:
     assert to_yaml({"type": "bind", "source": "..", "retries": 1}) == '{type: bind, source: "..", retries: 1}'
 
 
-def test_letters_of_all_scripts_stay_readable() -> None:
+def test_keeps_letters_of_all_scripts_readable() -> None:
     assert to_yaml("Grüße 日本") == '"Grüße 日本"'
 
 
-def test_text_that_would_be_shown_the_other_way_round_is_spelled_out() -> None:
+def test_escapes_characters_that_change_the_direction_of_text() -> None:
     assert to_comment("a\u202eb") == "a\\u202eb"
 
 
@@ -66,6 +66,6 @@ def test_a_comment_keeps_quotes_and_backslashes_as_they_are() -> None:
     assert to_comment('a "b" \\ c') == 'a "b" \\ c'
 
 
-def test_what_yaml_can_not_hold_is_an_error() -> None:
+def test_a_value_that_yaml_cannot_represent_is_an_error() -> None:
     with pytest.raises(TypeError, match="no YAML for object"):
         to_yaml(object())

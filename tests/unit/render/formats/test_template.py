@@ -13,18 +13,18 @@ def templates(tmp_path: Path) -> Templates:
     return Templates(tmp_path)
 
 
-def test_values_pass_their_filters(templates: Templates) -> None:
+def test_filters_escape_values(templates: Templates) -> None:
     assert templates.render("t.j2", name="x\ny") == 'a: "x\\ny" # x\\ny\n'
 
 
-def test_a_value_is_never_a_template(templates: Templates) -> None:
+def test_does_not_evaluate_templates_in_values(templates: Templates) -> None:
     assert templates.render("t.j2", name="{{ 7 * 7 }}") == 'a: "{{ 7 * 7 }}" # {{ 7 * 7 }}\n'
 
 
-def test_a_value_may_be_called_as_our_own_argument_is(templates: Templates) -> None:
+def test_accepts_a_variable_called_template(templates: Templates) -> None:
     assert templates.render("json.j2", template="x") == '"x"\n'
 
 
-def test_a_name_that_is_not_given_is_an_error(templates: Templates) -> None:
+def test_an_undefined_variable_is_an_error(templates: Templates) -> None:
     with pytest.raises(jinja2.UndefinedError, match="'name' is undefined"):
         templates.render("t.j2")

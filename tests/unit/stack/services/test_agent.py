@@ -22,12 +22,12 @@ def mounts(workspace: Workspace) -> dict[str, Mount]:
     return {mount.target: mount for mount in agent_service("agent:1", WHERE, AGENTS, workspace).mounts}
 
 
-def test_it_is_dev_by_the_numbers_of_the_workspaces_owner() -> None:
+def test_runs_with_the_uid_and_gid_of_the_workspaces_owner() -> None:
     workspace = replace(WORKSPACE, owner=Owner(uid=501, gid=20))
     assert agent_service("agent:1", WHERE, AGENTS, workspace).user == "501:20"
 
 
-def test_the_users_name_and_address_reach_git_inside() -> None:
+def test_passes_the_users_git_name_and_email() -> None:
     workspace = replace(WORKSPACE, identity=Identity(name="Ann", email="ann@example.com"))
     plain = agent_service("agent:1", WHERE, AGENTS, WORKSPACE).environment
     assert agent_service("agent:1", WHERE, AGENTS, workspace).environment == {
@@ -37,14 +37,14 @@ def test_the_users_name_and_address_reach_git_inside() -> None:
     }
 
 
-def test_its_labels_name_the_directory_and_its_devcontainer_json() -> None:
+def test_labels_name_the_directory_and_its_devcontainer_json() -> None:
     assert agent_service("agent:1", WHERE, AGENTS, replace(WORKSPACE, path="/home/me/my app")).labels == {
         "devcontainer.local_folder": "/home/me/my app",
         "devcontainer.config_file": "/home/me/my app/.devcontainer/devcontainer.json",
     }
 
 
-def test_the_mcp_servers_reach_each_agent_that_speaks_mcp_in_its_form() -> None:
+def test_passes_the_mcp_servers_in_the_form_of_each_agent_that_supports_mcp() -> None:
     workspace = replace(WORKSPACE, mcp=(McpServer(name="a", command=("x", "$y")),))
     plain = agent_service("agent:1", WHERE, AGENTS, WORKSPACE).environment
     found = agent_service("agent:1", WHERE, AGENTS, workspace).environment
@@ -62,7 +62,7 @@ def test_the_mcp_servers_reach_each_agent_that_speaks_mcp_in_its_form() -> None:
     assert agent_service("agent:1", WHERE, silent, workspace).environment == plain
 
 
-def test_the_workspace_can_be_written_to() -> None:
+def test_the_workspace_is_writable() -> None:
     assert mounts(WORKSPACE)["/workspace"] == Mount(
         kind=MountKind.BIND, source=".", target="/workspace", read_only=False
     )
@@ -74,19 +74,19 @@ def test_a_clone_is_in_a_volume_and_no_path_of_the_host_machine_is_mounted() -> 
     assert {mount.kind for mount in found.values()} == {MountKind.VOLUME}
 
 
-def test_what_the_host_acts_on_is_read_only_above_it() -> None:
+def test_protected_paths_are_mounted_read_only() -> None:
     workspace = replace(WORKSPACE, protected=(Protected(path=".git/hooks", why="run"),))
     assert mounts(workspace)["/workspace/.git/hooks"] == Mount(
         kind=MountKind.BIND, source=".git/hooks", target="/workspace/.git/hooks", read_only=True, why="run"
     )
 
 
-def test_what_is_pinned_can_be_written_to_but_is_a_mount_of_its_own() -> None:
+def test_pinned_paths_are_mounted_writable() -> None:
     workspace = replace(WORKSPACE, protected=(Protected(path=".git", access=Access.PINNED, why="x"),))
     assert not mounts(workspace)["/workspace/.git"].read_only
 
 
-def test_state_caches_and_history_are_kept() -> None:
+def test_state_caches_and_history_are_in_volumes() -> None:
     kept = {mount.target: mount.source for mount in mounts(WORKSPACE).values() if mount.kind is MountKind.VOLUME}
     assert kept == {
         "/etc/ssl/certs": "trust",
@@ -98,7 +98,7 @@ def test_state_caches_and_history_are_kept() -> None:
     }
 
 
-def test_what_the_user_brings_along_is_read_only() -> None:
+def test_dotfiles_and_shell_snippets_of_the_user_are_read_only() -> None:
     workspace = replace(WORKSPACE, dotfiles="/h/dotfiles", shell_d="/h/shell.d")
     brought = {target: mount for target, mount in mounts(workspace).items() if mount.source.startswith("/h")}
     assert brought == {
@@ -114,25 +114,25 @@ def test_what_the_user_brings_along_is_read_only() -> None:
     }
 
 
-def test_the_agents_own_variables_come_last() -> None:
+def test_variables_of_the_manifest_override_others() -> None:
     manifest = replace(MANIFEST, env={"NO_PROXY": "mine"})
     assert agent_service("agent:1", WHERE, Agents((manifest,)), WORKSPACE).environment["NO_PROXY"] == "mine"
 
 
-def test_trust_and_ca_can_not_be_changed_inside() -> None:
+def test_the_trust_store_and_the_ca_are_mounted_read_only() -> None:
     found = mounts(WORKSPACE)
     assert found["/etc/ssl/certs"].read_only
     assert found["/usr/local/share/agent-sandbox/ca"].read_only
 
 
-def test_it_is_told_what_is_protected_so_that_its_start_can_look_for_it() -> None:
+def test_passes_the_list_of_protected_paths() -> None:
     protected = (Protected(path=".git", access=Access.PINNED, why="x"), Protected(path=".git/config", why="y"))
     workspace = replace(WORKSPACE, protected=protected)
     environment = agent_service("agent:1", WHERE, AGENTS, workspace).environment
     assert environment["AGENT_SANDBOX_PROTECTED"] == "pinned .git\nread .git/config"
 
 
-def test_each_state_directory_is_a_volume_of_this_agent_alone() -> None:
+def test_each_state_directory_is_a_volume_with_the_agents_name() -> None:
     manifest = replace(MANIFEST, name="example", state=(".example", ".config/example"))
     found = {
         mount.source: mount.target for mount in agent_service("agent:1", WHERE, Agents((manifest,)), WORKSPACE).mounts

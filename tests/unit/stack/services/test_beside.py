@@ -1,4 +1,4 @@
-"""The services beside the sandbox: what each can see and reach, as values."""
+"""The services beside the sandbox: what each can see and reach."""
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents
@@ -29,14 +29,14 @@ def made(*services: Beside) -> Stack:
 STACK = made(DB, CACHE, WEB)
 
 
-def test_a_project_without_services_has_the_stack_that_it_had() -> None:
+def test_a_project_without_services_has_only_the_three_usual_containers() -> None:
     stack = made()
     assert [one.name for one in stack.services] == ["proxy", "firewall", "agent"]
     assert [network.key for network in stack.networks] == ["sandbox", "egress"]
     assert not {"AGENT_SANDBOX_BESIDE"} & {*stack.service("firewall").environment, *stack.service("agent").environment}
 
 
-def test_each_service_is_in_a_namespace_that_its_own_firewall_locks_first() -> None:
+def test_each_service_shares_the_network_of_its_own_firewall_and_waits_for_that_firewall() -> None:
     assert [one.name for one in STACK.services[3:]] == [
         "firewall.db",
         "db",
@@ -63,7 +63,7 @@ def test_a_service_sees_its_own_volumes_and_nothing_else_and_has_no_capability()
     assert "beside.db.data" not in of_others
 
 
-def test_only_the_agent_and_linked_services_may_connect_and_only_to_declared_ports() -> None:
+def test_firewalls_allow_only_the_agent_and_linked_services_on_declared_ports() -> None:
     firewalls = {name: STACK.service(f"firewall.{name}").environment for name in ("db", "cache", "web")}
     web = WHERE.services["web"]
     assert firewalls == {
@@ -84,7 +84,7 @@ def test_the_sandbox_is_not_on_the_services_network_if_none_opens_a_port() -> No
     assert "AGENT_SANDBOX_BESIDE" not in stack.service("agent").environment
 
 
-def test_names_are_in_the_hosts_file_of_those_who_may_connect() -> None:
+def test_only_clients_of_a_service_have_its_name_in_their_hosts_file() -> None:
     hosts = {one.name: dict(one.extra_hosts) for one in STACK.services if one.name.startswith("firewall")}
     assert hosts == {
         "firewall": {"db": AT_DB, "cache": AT_CACHE},
@@ -94,7 +94,7 @@ def test_names_are_in_the_hosts_file_of_those_who_may_connect() -> None:
     }
 
 
-def test_a_service_waits_for_those_it_links_to_until_they_are_healthy_if_they_say_so() -> None:
+def test_a_service_waits_until_linked_services_are_healthy_or_started() -> None:
     assert STACK.service("web").depends_on[1:] == (
         Dependency(service="db", condition=Condition.HEALTHY, restart=False),
         Dependency(service="cache", condition=Condition.STARTED, restart=False),
@@ -109,7 +109,7 @@ def test_the_services_have_an_internal_network_of_their_own() -> None:
     assert beside.subnet != sandbox.subnet
 
 
-def test_clients_in_the_box_do_not_ask_the_proxy_for_them() -> None:
+def test_agent_clients_connect_to_services_without_the_proxy() -> None:
     environment = STACK.service("agent").environment
     assert environment["NO_PROXY"].split(",")[4:] == ["db", "cache", "web"]
     assert "|db|cache|web " in f"{environment['JAVA_TOOL_OPTIONS']} "

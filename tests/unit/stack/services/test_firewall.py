@@ -5,7 +5,7 @@ WHERE = addresses("/p")
 FIREWALL = firewall_service("agent:1", WHERE)
 
 
-def test_it_runs_the_one_script_that_locks_the_network() -> None:
+def test_runs_the_firewall_script_with_the_proxys_address_and_ports() -> None:
     assert FIREWALL.entrypoint == ("/usr/local/lib/agent-sandbox/firewall",)
     assert FIREWALL.environment == {
         "AGENT_SANDBOX_PROXY": f"{WHERE.proxy}:8080",
@@ -13,18 +13,18 @@ def test_it_runs_the_one_script_that_locks_the_network() -> None:
     }
 
 
-def test_it_sees_nothing_of_the_project_and_no_key() -> None:
+def test_mounts_only_the_trust_store_and_the_public_ca() -> None:
     seen = {mount.source: mount.read_only for mount in FIREWALL.mounts if mount.source}
     assert seen == {"trust": False, "ca-public": True}
 
 
-def test_it_can_write_the_file_that_names_the_resolver() -> None:
+def test_has_a_writable_root_file_system() -> None:
     assert not FIREWALL.read_only
 
 
-def test_it_does_not_come_back_alone() -> None:
+def test_is_not_restarted_automatically() -> None:
     assert FIREWALL.restart == "no"
 
 
-def test_its_kernel_soon_gives_up_on_a_proxy_that_is_gone() -> None:
+def test_retries_tcp_connections_only_a_few_times() -> None:
     assert FIREWALL.sysctls == {"net.ipv4.tcp_syn_retries": "1", "net.ipv4.tcp_retries2": "4"}

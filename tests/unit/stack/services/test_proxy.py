@@ -6,7 +6,7 @@ WHERE = addresses("/p")
 PROXY = proxy_service("proxy:1", WHERE, {})
 
 
-def test_it_listens_for_the_sandbox_alone_and_reads_the_policy_of_the_project() -> None:
+def test_listens_only_on_its_sandbox_address_and_reads_the_projects_policy() -> None:
     assert PROXY.command == (
         *("run", "--policy", "/policy/policy.yaml", "--policy-name", ".devcontainer/policy.yaml"),
         *("--listen", f"{WHERE.proxy}:8080", "--state", "/state"),
@@ -19,7 +19,7 @@ def test_the_policys_directory_is_mounted_read_only() -> None:
     assert (policy.source, policy.target, policy.read_only) == (".devcontainer", "/policy", True)
 
 
-def test_layers_are_mounted_read_only_and_named_in_their_order() -> None:
+def test_layers_are_mounted_read_only_and_passed_in_order() -> None:
     layered = proxy_service("proxy:1", WHERE, {"user": "/home/me/x", "organisation": "/etc/x"})
     assert layered.command[-4:] == (
         *("--layer", "user=/layers/user/policy.yaml"),
@@ -32,18 +32,18 @@ def test_layers_are_mounted_read_only_and_named_in_their_order() -> None:
     ]
 
 
-def test_it_writes_nowhere_but_to_its_volumes_and_to_memory() -> None:
+def test_has_a_read_only_root_file_system_and_two_tmpfs_mounts() -> None:
     assert PROXY.read_only
     assert [mount.target for mount in PROXY.mounts if mount.kind is MountKind.TMPFS] == ["/state/run", "/tmp"]  # noqa: S108 - a container's
 
 
-def test_healthy_is_who_denies() -> None:
+def test_the_health_check_asks_the_proxy() -> None:
     assert PROXY.healthcheck is not None
     assert PROXY.healthcheck.test[1:5] == ("-P", "-m", "agent_sandbox.proxy", "health")
     assert PROXY.healthcheck.test[-2:] == ("--proxy", f"{WHERE.proxy}:8080")
 
 
-def test_an_invalid_policy_is_told_within_half_a_minute() -> None:
+def test_the_health_check_fails_within_30_seconds() -> None:
     check = PROXY.healthcheck
     assert check is not None
     assert check.start_period + check.interval * check.retries <= 30
