@@ -31,7 +31,8 @@ class ByteStream(asyncio.BufferedProtocol):
     """Takes over the transport of a pair of asyncio streams.
 
     `on_data` is called whenever data arrived, `on_end` once, when the other side has sent its last byte. Both may be
-    replaced, because a server connection outlives the client that it was opened for.
+    replaced, because a server connection outlives the client that it was opened for. `reads_little` limits how much is
+    read at once; it is set while processing the data may be expensive.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self.buffer = BodyBuffer()
         self.ended = False
         self.is_reset = False
+        self.reads_little = False
         self.on_end: Callable[[], None] = do_nothing
         self.on_data = on_data
         self._crowded = crowded
@@ -202,7 +204,7 @@ class ByteStream(asyncio.BufferedProtocol):
 
     @override
     def get_buffer(self, sizehint: int) -> Buffer:
-        return INCOMING[:SMALL_READ] if self._crowded() else INCOMING
+        return INCOMING[:SMALL_READ] if self.reads_little or self._crowded() else INCOMING
 
     @override
     def buffer_updated(self, nbytes: int) -> None:

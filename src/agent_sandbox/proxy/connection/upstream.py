@@ -113,10 +113,10 @@ async def reach(
     exchange: Exchange, tunnel: Tunnel, engine: Engine, steps: Steps, on_data: Callable[[], None]
 ) -> Upstream:
     """Connect to where an allowed request goes. Raises `DialError`."""
-    server, policy, has_secrets = _server(exchange, tunnel), engine.policy(), bool(exchange.echoes)
+    server, policy = _server(exchange, tunnel), engine.policy()
     reader, writer = await _dial(exchange, server, engine)
     with _aborted_on_error(writer):
-        stream = ByteStream(writer, on_data=on_data, crowded=lambda: has_secrets or engine.crowded > 1)
+        stream = ByteStream(writer, on_data=on_data, crowded=lambda: engine.crowded > 1)
         stream.take_over(reader)
         if server.tls:
             await _secure(stream, engine, steps)

@@ -77,6 +77,7 @@ class Relay:
         if head is None:
             raise BrokenError("the request is not allowed")
         upstream.secrets = upstream.secrets or secrets_of(self._exchange)
+        server.reads_little = bool(self._exchange.echoes)
         first = head_bytes(b"%s %s %s" % (head.method, head.target, head.version), head.fields)
         chunked = is_chunked(head.fields)
         if buffered and chunked:
@@ -154,6 +155,8 @@ class Relay:
         if head.status == SWITCHING:
             await self._switch(first, server)
             return
+        # Searching a plain body costs little for each byte, but a small compressed one may become large.
+        server.reads_little = exchange.received.unpacking is not None
         is_ending = chunked or not head.has_body(exchange.method) or has_field(returned.fields, b"content-length")
         self.is_endless = not is_ending
         await self._return(first, response_body(server, size), chunked=chunked, server=server)

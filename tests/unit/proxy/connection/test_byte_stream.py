@@ -124,9 +124,11 @@ async def test_a_stream_that_nobody_reads_stops_reading_and_goes_on(kind: Kind, 
     assert got == MANY
 
 
-async def test_small_reads_among_many() -> None:
+@pytest.mark.parametrize("reason", ["crowded", "reads_little"])
+async def test_small_reads(reason: str) -> None:
     (reader, writer), (_, end) = await raw()
-    stream = ByteStream(writer, on_data=lambda: None, crowded=lambda: True)
+    stream = ByteStream(writer, on_data=lambda: None, crowded=lambda: reason == "crowded")
+    stream.reads_little = reason == "reads_little"
     stream.take_over(reader)
     end.write(b"x" * 200_000)
     assert await stream.more()

@@ -24,8 +24,10 @@ from layer_harness import LetThrough
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent_sandbox.proxy.connection.byte_stream import ByteStream
     from agent_sandbox.proxy.exchange.exchange import Exchange
     from agent_sandbox.proxy.tunnel import Tunnel
+    from agent_sandbox.proxy.wire.http1_head import Body
 
     type Stage = Callable[..., LaneStage]
 
@@ -354,6 +356,43 @@ async def test_echoes_are_redacted(stage: Stage) -> None:
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
         assert b"hunter22" not in got
         assert b"********" in got
+
+
+@pytest.mark.parametrize(
+    ("hooks", "fields", "wanted"),
+    [
+        (LetThrough, b"", [False, False]),
+        (Secret, b"", [True, False]),
+        (Secret, b"Content-Encoding: deflate\r\n", [True, True]),
+    ],
+    ids=["no secret", "plain body", "compressed body"],
+)
+async def test_reads_little_at_once_of_a_searched_head_and_of_a_searched_compressed_body(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, hooks: type[LetThrough], fields: bytes, wanted: list[bool]
+) -> None:
+    seen: list[bool] = []
+    response_head, response_body = subject.Relay._response_head, subject.response_body
+
+    async def noted_head(relay: subject.Relay, server: ByteStream) -> ResponseHead:
+        seen.append(server.reads_little)
+        return await response_head(relay, server)
+
+    def noted_body(server: ByteStream, size: Body) -> body.Body:
+        seen.append(server.reads_little)
+        return response_body(server, size)
+
+    monkeypatch.setattr(subject.Relay, "_response_head", noted_head)
+    monkeypatch.setattr(subject, "response_body", noted_body)
+    async with stage(hooks()) as on:
+        content = zlib.compress(b"ok") if fields else b"ok"
+        answer = HEAD + fields + b"Content-Length: %d\r\n\r\n" % len(content) + content
+        await on.answered(GET, answer)
+        on.send(GET)
+        reader, writer = on.servers[0]
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(answer)
+        await on.get(b"ok")
+    assert seen == wanted * 2
 
 
 class InChunks(Secret):
