@@ -21,7 +21,7 @@ READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.pro
 LINES = (denied("GET https://a.test/"), "no json", denied("GET https://b.test/"))
 
 
-def test_the_records_come_from_the_running_stack(project: Path, docker: FakeDocker) -> None:
+def test_reads_records_from_the_running_stack(project: Path, docker: FakeDocker) -> None:
     assert project.exists()
     with_containers(docker, proxy="unhealthy").says(READ, out="\n".join(LINES))
     found: list[Record] = []
@@ -29,7 +29,7 @@ def test_the_records_come_from_the_running_stack(project: Path, docker: FakeDock
     assert [record.host for record in found] == ["a.test", "b.test"]
 
 
-def test_the_records_come_from_a_file(tmp_path: Path) -> None:
+def test_reads_records_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("\n".join(LINES))
     found: list[Record] = []
     each_record(found.append, file=tmp_path / "log", path=None)
@@ -82,7 +82,7 @@ def test_without_a_log_or_an_image_nothing_is_run(
     assert not [call for call in docker.calls if call.startswith("run")]
 
 
-def test_options_are_conditions() -> None:
+def test_converts_options_to_filter_conditions() -> None:
     question = what_is_wanted("2026-01-01T00:00Z", "a.test", "get", denied=True)
     assert question == Wanted(
         since="2026-01-01T00:00:00.000Z",

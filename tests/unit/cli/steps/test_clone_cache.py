@@ -49,7 +49,7 @@ def copied(plans: list[Plan]) -> Iterator[tuple[str, ...]]:
         yield tuple(parts[1].removeprefix("source=").rpartition("_")[2] for parts in mounts)
 
 
-def test_the_key_is_that_of_all_that_the_setup_works_with(project: Path, driver: HereDriver) -> None:
+def test_the_cache_key_depends_on_the_script_the_policies_and_the_commit(project: Path, driver: HereDriver) -> None:
     own, _ = enter("fix-1")
     repository = open_repository(project)
     with_script = replace(own, setup="s.sh", made_of={"s.sh": "npm ci"})
@@ -79,7 +79,7 @@ def test_the_key_is_that_of_all_that_the_setup_works_with(project: Path, driver:
     assert driver.steps
 
 
-def test_a_new_clone_begins_with_the_cache_that_another_one_kept_after_its_setup(
+def test_a_new_clone_starts_with_the_setup_cache_of_an_earlier_clone(
     project: Path, driver: HereDriver, plans: list[Plan]
 ) -> None:
     first, one = enter("fix-1")
@@ -93,7 +93,7 @@ def test_a_new_clone_begins_with_the_cache_that_another_one_kept_after_its_setup
 
 
 @pytest.mark.parametrize(("key", "volumes"), [("2" * 64, True), ("", True), (KEY, False)])
-def test_a_cache_of_other_files_or_one_that_is_gone_is_not_used(
+def test_does_not_use_a_cache_with_another_key_or_a_missing_volume(
     driver: HereDriver, plans: list[Plan], key: str, *, volumes: bool
 ) -> None:
     first, one = enter("fix-1")
@@ -105,7 +105,7 @@ def test_a_cache_of_other_files_or_one_that_is_gone_is_not_used(
     assert plans == []
 
 
-def test_what_could_not_be_copied_completely_is_not_recorded(
+def test_does_not_record_a_cache_that_could_not_be_copied(
     project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **_options: object) -> None:
@@ -119,7 +119,7 @@ def test_what_could_not_be_copied_completely_is_not_recorded(
     assert driver.steps
 
 
-def test_only_a_new_clone_keeps_its_cache_because_in_others_an_agent_may_have_run(
+def test_keeps_only_the_cache_of_a_new_clone_that_started_without_one(
     project: Path, driver: HereDriver, plans: list[Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_sandbox.cli.steps.clones.cache_key", lambda *_: KEY)

@@ -40,7 +40,9 @@ def test_a_stash_is_printed_with_the_command_that_applies_it(driver: HereDriver,
     assert lines(clone) == [f"{name}  a stash: git stash apply {name}"]
 
 
-def test_only_new_commits_are_fetched_and_what_stays_is_listed(project: Path, driver: HereDriver, clone: Clone) -> None:
+def test_fetches_only_new_commits_and_lists_what_was_not_fetched(
+    project: Path, driver: HereDriver, clone: Clone
+) -> None:
     assert lines(clone) == ["fix-1: nothing new to fetch"]
     new = commit(driver.folder)
     (driver.folder / "dirty").write_text("")
@@ -51,7 +53,7 @@ def test_only_new_commits_are_fetched_and_what_stays_is_listed(project: Path, dr
     assert lines(clone) == ["fix-1: nothing new to fetch", *left]
 
 
-def test_git_writes_reftables_only_while_no_agent_could_lead_it_elsewhere(
+def test_refuses_to_fetch_into_a_reftable_repository_while_the_agent_runs(
     project: Path, driver: HereDriver, clone: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clones, "open_repository", lambda path: replace(open_repository(path), reftable=True))

@@ -27,14 +27,14 @@ def trusted(project: Path) -> Standing:
     return found
 
 
-def test_a_clone_gets_the_trusted_policy_and_its_record_says_which(project: Path, clone: Clone) -> None:
+def test_copies_the_trusted_policy_to_the_clone_and_records_it(project: Path, clone: Clone) -> None:
     brought = bring_policy(clone, trusted(project))
     assert policy(clone).read_text() == (project / ".devcontainer" / "policy.yaml").read_text()
     assert clone_named(project, "fix-1", os.environ) == brought != clone
     assert not keeps_own_policy(brought)
 
 
-def test_a_policy_that_was_edited_in_the_clone_stays(
+def test_keeps_a_policy_that_was_edited_in_the_clone(
     project: Path, clone: Clone, capsys: pytest.CaptureFixture[str]
 ) -> None:
     brought = bring_policy(clone, trusted(project))
@@ -48,7 +48,7 @@ def test_a_policy_that_was_edited_in_the_clone_stays(
     )
 
 
-def test_without_trust_in_the_project_a_clone_keeps_what_it_has(project: Path, clone: Clone) -> None:
+def test_copies_no_policy_from_an_untrusted_project(project: Path, clone: Clone) -> None:
     open_store(os.environ).forget(project)
     update_policy(clone)
     assert not policy(clone).exists()

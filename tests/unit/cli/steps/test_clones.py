@@ -40,7 +40,7 @@ def entered(name: str = "fix-1", *, quiet: bool = False) -> Project:
     return enter_clone(open_project(None, cwd=Path.cwd()), name, extra_ca=None, quiet=quiet).project
 
 
-def test_a_clone_is_a_stack_of_its_own_that_mounts_nothing_of_the_project(
+def test_a_clone_is_a_separate_stack_without_mounts_of_the_project(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = entered()
@@ -83,9 +83,7 @@ def test_a_new_clone_gets_the_secrets_that_are_stored_for_the_project(
     assert project.exists()
 
 
-def test_the_same_name_continues_with_the_same_clone_and_the_policy_that_is_trusted_now(
-    project: Path, driver: HereDriver
-) -> None:
+def test_the_same_name_reuses_the_clone_with_the_currently_trusted_policy(project: Path, driver: HereDriver) -> None:
     first = entered()
     commit(driver.folder)
     policy = project / ".devcontainer" / "policy.yaml"
@@ -116,7 +114,7 @@ def test_run_reports_a_changed_policy_only_for_a_running_clone(
     assert said == [note if state == "running" and not quiet else "", ""]
 
 
-def test_a_policy_that_was_changed_in_the_clone_stays(
+def test_keeps_a_policy_that_was_edited_in_the_clone(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = entered().policy
@@ -133,7 +131,7 @@ def test_a_policy_that_was_changed_in_the_clone_stays(
     assert driver.steps
 
 
-def test_the_project_of_a_new_clone_is_named_below_the_home_directory(
+def test_shows_the_projects_path_with_a_tilde_for_the_home_directory(
     project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Path, "home", lambda: project.parent)
@@ -149,13 +147,13 @@ def test_without_a_name_each_run_makes_a_new_clone(project: Path, driver: HereDr
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_new_clone_is_not_named_like_one_whose_branches_were_fetched(project: Path) -> None:
+def test_default_names_skip_clones_whose_branches_were_fetched(project: Path) -> None:
     git(project, "update-ref", "refs/remotes/box/clone-1/main", "HEAD")
     assert entered("").root.name == "clone-2"
 
 
 @pytest.mark.usefixtures("driver")
-def test_only_a_new_clone_is_claimed(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_only_new_clones(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = open_project(None, cwd=project)
     claimed = claim_clone(own, "")
     assert (claimed.name, clones_of(project, os.environ)) == ("clone-1", (claimed,))
@@ -174,7 +172,7 @@ def test_only_a_new_clone_is_claimed(project: Path, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_name_under_which_branches_were_fetched_is_not_claimed_again(project: Path) -> None:
+def test_does_not_claim_a_name_whose_branches_were_fetched(project: Path) -> None:
     git(project, "update-ref", "refs/remotes/box/fix-1/main", "HEAD")
     with pytest.raises(UserError, match="the project has branches of an earlier clone fix-1"):
         claim_clone(open_project(None, cwd=project), "fix-1")
@@ -182,14 +180,14 @@ def test_a_name_under_which_branches_were_fetched_is_not_claimed_again(project: 
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_name_that_another_command_has_just_taken_is_passed_over(project: Path) -> None:
+def test_default_names_skip_a_name_that_another_command_just_claimed(project: Path) -> None:
     own = open_project(None, cwd=project)
     claimed = claim_clone(own, "")
     claimed.root.with_suffix(".json").unlink()  # as between the two steps of the other command, or after it was killed
     assert claim_clone(own, "").name == "clone-2"
 
 
-def test_a_clone_that_another_command_has_filled_meanwhile_is_not_filled_again(
+def test_does_not_refill_a_clone_that_another_command_has_just_filled(
     project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = open_project(None, cwd=project)
@@ -214,13 +212,13 @@ def test_a_clone_that_was_not_filled_is_filled_by_the_next_run(project: Path, dr
     assert (driver.folder / "a.txt").exists()
 
 
-def test_without_a_branch_the_clone_has_one_with_its_own_name(project: Path, driver: HereDriver) -> None:
+def test_a_clone_of_a_detached_head_has_a_branch_with_the_clones_name(project: Path, driver: HereDriver) -> None:
     git(project, "switch", "--quiet", "--detach")
     entered()
     assert git(driver.folder, "symbolic-ref", "--short", "HEAD") == "fix-1"
 
 
-def test_a_dry_run_makes_nothing(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_makes_no_clone(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     own = open_project(None, cwd=project)
     assert planned_clone(own, "fix-1", removes=True) is None
     assert clones_of(project, os.environ) == ()
@@ -238,7 +236,7 @@ def test_a_dry_run_makes_nothing(project: Path, driver: HereDriver, capsys: pyte
     assert len(driver.steps) == 1
 
 
-def test_what_a_clone_lacks_is_noted(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_what_a_new_clone_lacks(project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]) -> None:
     (project / ".gitmodules").write_text("")
     (project / ".git" / "lfs").mkdir()
     commit(project, ".gitmodules")
@@ -252,7 +250,7 @@ def test_what_a_clone_lacks_is_noted(project: Path, driver: HereDriver, capsys: 
     assert (driver.folder / "a.txt").read_text() == "one\n"
 
 
-def test_a_clone_whose_name_is_unknown_is_a_problem_that_lists_the_others(project: Path, driver: HereDriver) -> None:
+def test_an_unknown_clone_name_is_an_error_that_lists_the_clones(project: Path, driver: HereDriver) -> None:
     with pytest.raises(UserError) as raised:
         chosen_clones("", None)
     assert str(raised.value) == f"{project}: this project has no clone; agent-sandbox run --clone makes one"
@@ -264,7 +262,7 @@ def test_a_clone_whose_name_is_unknown_is_a_problem_that_lists_the_others(projec
     assert driver.steps
 
 
-def test_a_clone_is_found_by_its_path_and_from_anywhere_by_the_name_of_its_stack(
+def test_finds_a_clone_by_path_or_from_any_directory_by_its_stack_name(
     project: Path, driver: HereDriver, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = entered().name
@@ -276,7 +274,7 @@ def test_a_clone_is_found_by_its_path_and_from_anywhere_by_the_name_of_its_stack
     assert driver.steps
 
 
-def test_a_clone_without_its_project_is_a_problem(project: Path, driver: HereDriver) -> None:
+def test_a_clone_whose_project_is_gone_is_an_error(project: Path, driver: HereDriver) -> None:
     entered()
     (clone,) = clones_of(project, os.environ)
     project.rename(project.with_name("away"))
@@ -288,7 +286,7 @@ def test_a_clone_without_its_project_is_a_problem(project: Path, driver: HereDri
 
 
 @pytest.mark.usefixtures("driver")
-def test_the_projects_files_are_recorded_for_review_when_its_first_clone_is_made(project: Path) -> None:
+def test_the_first_clone_records_the_projects_files_for_review(project: Path) -> None:
     (project / "Makefile").write_text("old\n")
     entered()
     (project / "Makefile").write_text("merged\n")
@@ -298,7 +296,7 @@ def test_the_projects_files_are_recorded_for_review_when_its_first_clone_is_made
     assert [change.path for change in find_changes(project, baseline).changes] == ["Makefile"]
 
 
-def test_what_would_be_lost_with_a_clone_is_reported(
+def test_reports_what_would_be_lost_with_a_clone(
     project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     entered()
@@ -328,7 +326,7 @@ def test_what_would_be_lost_with_a_clone_is_reported(
     assert capsys.readouterr().err == ""
 
 
-def test_files_in_no_commit_are_described() -> None:
+def test_describes_uncommitted_files() -> None:
     assert [*uncommitted(["a", "b"], ["build/"], complete=False)] == [
         "not committed: 2 files: a, b",
         "ignored by git: build/",

@@ -22,11 +22,11 @@ ALLOW = RECORD | {"decision": "allow", "method": "DELETE", "reason": "why"}
         ),
     ],
 )
-def test_only_the_effect_is_coloured(record: dict[str, Any], expected: tuple[tuple[str, str], ...]) -> None:
+def test_colours_only_the_decision(record: dict[str, Any], expected: tuple[tuple[str, str], ...]) -> None:
     assert parts_of(decision_line(record)) == expected
 
 
-def test_a_table_has_its_reasons_below_each_other() -> None:
+def test_a_table_aligns_the_reasons() -> None:
     event = {"time": RECORD["time"], "decision": "deny", "event": "policy"}
     lines = [
         *decision_table((DENY, ALLOW, event, RECORD | {"decision": "deny", "path": f"/{'x' * 60}", "reason": "r"}))
@@ -40,5 +40,5 @@ def test_a_table_has_its_reasons_below_each_other() -> None:
     assert [parts_of(line)[1] for line in lines] == [(name, name) for name in ("deny", "allow", "deny", "deny")]
 
 
-def test_a_table_of_nothing_is_empty() -> None:
+def test_a_table_without_records_is_empty() -> None:
     assert [*decision_table(())] == []

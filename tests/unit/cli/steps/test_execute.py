@@ -15,11 +15,11 @@ from fake_stack import with_containers
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 
 
-def test_stacks_are_kept_by_compose() -> None:
+def test_the_backend_is_compose() -> None:
     assert backend() == ComposePlanner()
 
 
-def test_a_plan_is_carried_out_or_printed(
+def test_executes_a_plan_or_prints_it_in_a_dry_run(
     docker: FakeDocker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docker.says("hello")
@@ -38,7 +38,7 @@ def test_a_plan_is_carried_out_or_printed(
         ("exited", True, False, False),
     ],
 )
-def test_how_far_a_service_has_to_be_is_said(
+def test_requires_a_container_to_exist_to_run_or_to_be_ready(
     docker: FakeDocker, state: str, *, made: bool, running: bool, ready: bool
 ) -> None:
     with_containers(docker, agent=state)
@@ -56,7 +56,7 @@ def test_how_far_a_service_has_to_be_is_said(
     assert outcomes == [made, running, ready]
 
 
-def test_an_agent_whose_next_check_is_due_is_ready_if_the_check_passes_now(docker: FakeDocker) -> None:
+def test_an_unhealthy_agent_is_ready_if_the_health_check_passes_now(docker: FakeDocker) -> None:
     docker.says("exec agent0000000 /usr/local/lib/agent-sandbox/healthy")
     with_containers(docker, agent="unhealthy")
     assert require_agent(PROJECT).service == "agent"

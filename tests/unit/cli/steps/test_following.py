@@ -16,7 +16,7 @@ from log_lines import denied
 WATCH = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy watch --control"
 
 
-def test_a_record_that_is_followed_is_the_one_in_the_log(
+def test_follow_reports_records_state_missed_records_and_a_lost_proxy(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

@@ -12,7 +12,7 @@ from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from clone_worlds import with_clone_driver
 
 
-def test_a_project_keeps_its_trust_and_a_clone_keeps_nothing(
+def test_forgets_everything_of_a_clone_but_keeps_the_trust_of_a_project(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)

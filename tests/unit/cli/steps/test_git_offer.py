@@ -48,7 +48,7 @@ def test_settings_that_the_agent_wanted_to_save_are_shown(wished: Path, capsys: 
     assert name(wished) == ""
 
 
-def test_settings_are_saved_only_if_they_are_named(wished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_saves_settings_only_if_their_file_is_named(wished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (wished / "Makefile").write_text("new\n")
     assert exit_code(lambda: review(accept=True)) == 0
     assert (name(wished), capsys.readouterr().err) == ("", f"1 change accepted\n{TO_SAVE}\n")

@@ -49,7 +49,7 @@ def digest(project: Project) -> str:
     return hashlib.sha256((project.root / CONFIG).read_bytes()).hexdigest()
 
 
-def test_a_harmless_change_is_shown_and_protected_again_while_the_agent_works_on(
+def test_shows_a_harmless_change_and_protects_the_file_while_the_agent_runs(
     repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     git(repository, "remote", "add", "origin", "https://example.com/x.git")
@@ -73,7 +73,7 @@ FOLLOWS_MAIN = ("config", "branch.docs.merge", "refs/heads/main")
 
 
 @pytest.mark.parametrize(("default", "left"), [("simple", Inside()), ("upstream", LOST)])
-def test_a_branch_that_begins_at_another_one_is_accepted_unless_a_push_would_go_there(
+def test_accepts_a_branch_upstream_unless_a_push_would_go_there(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, default: str, left: Inside
 ) -> None:
     """As `git checkout -b docs origin/main` and `git worktree add -b docs origin/main` write it."""
@@ -85,7 +85,7 @@ def test_a_branch_that_begins_at_another_one_is_accepted_unless_a_push_would_go_
     assert accept_harmless(repository, [AGENT], LOST) == left
 
 
-def test_a_branch_of_a_submodule_that_begins_at_another_one_is_not_accepted(
+def test_does_not_accept_a_branch_upstream_in_a_submodule(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own settings may say that a push goes there."""
@@ -114,7 +114,7 @@ def test_a_file_with_the_same_content_is_protected_again(
 
 
 @pytest.mark.parametrize("command", ["config core.fsmonitor ./x", "config alias.st !x", "remote add x ./x"])
-def test_a_change_that_may_run_something_is_left_to_a_question(
+def test_does_not_accept_a_change_that_could_run_a_program(
     repository: Project, docker: FakeDocker, command: str
 ) -> None:
     git(repository, *command.split())
@@ -122,34 +122,34 @@ def test_a_change_that_may_run_something_is_left_to_a_question(
     assert docker.calls == []
 
 
-def test_nothing_is_accepted_beside_another_path_that_is_lost(repository: Project, docker: FakeDocker) -> None:
+def test_accepts_nothing_while_another_mount_is_lost(repository: Project, docker: FakeDocker) -> None:
     git(repository, "config", "user.name", "Ann")
     lost = Inside(lost=(".envrc", CONFIG))
     assert accept_harmless(repository, [AGENT], lost) == lost
     assert docker.calls == []
 
 
-def test_nothing_is_accepted_that_the_user_has_not_confirmed(repository: Project, docker: FakeDocker) -> None:
+def test_does_not_accept_a_change_while_the_file_awaits_confirmation(repository: Project, docker: FakeDocker) -> None:
     leave_pending(repository.root, os.environ, recorded(repository.root, os.environ), (CONFIG,))
     git(repository, "config", "user.name", "Ann")
     assert accept_harmless(repository, [AGENT], LOST) == LOST
     assert docker.calls == []
 
 
-def test_nothing_is_accepted_that_a_second_name_leads_to(repository: Project, docker: FakeDocker) -> None:
+def test_does_not_accept_a_file_with_a_second_hard_link(repository: Project, docker: FakeDocker) -> None:
     git(repository, "config", "user.name", "Ann")
     (repository.root / "second").hardlink_to(repository.root / CONFIG)
     assert accept_harmless(repository, [AGENT], LOST) == LOST
     assert docker.calls == []
 
 
-def test_nothing_is_accepted_in_a_container_that_does_not_run(repository: Project, docker: FakeDocker) -> None:
+def test_accepts_nothing_while_the_container_is_not_running(repository: Project, docker: FakeDocker) -> None:
     git(repository, "config", "user.name", "Ann")
     assert accept_harmless(repository, [replace(AGENT, state="exited")], LOST) == LOST
     assert docker.calls == []
 
 
-def test_settings_that_change_while_they_are_read_are_judged_by_the_content_that_is_protected(
+def test_checks_the_content_that_is_protected_even_if_git_reads_other_content(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that puts dangerous settings there, but harmless ones while git reads the file."""
@@ -168,7 +168,7 @@ def test_settings_that_change_while_they_are_read_are_judged_by_the_content_that
     assert docker.calls == []
 
 
-def test_another_command_may_be_faster(
+def test_another_command_can_protect_the_file_first(
     repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     git(repository, "config", "user.name", "Ann")
@@ -179,7 +179,7 @@ def test_another_command_may_be_faster(
 
 
 @pytest.mark.parametrize(("run", "said"), [(1, "not \\x1b[2Jfrozen\n"), (0, "")])
-def test_what_cannot_be_protected_again_stays_lost_and_the_reason_is_printed(
+def test_a_mount_that_cannot_be_restored_stays_lost_and_the_error_is_printed(
     repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], run: int, said: str
 ) -> None:
     git(repository, "config", "user.name", "Ann")
@@ -189,9 +189,7 @@ def test_what_cannot_be_protected_again_stays_lost_and_the_reason_is_printed(
     assert settings_replaced(repository.root, os.environ)
 
 
-def test_a_command_looks_at_a_healthy_agent_again_once_settings_were_replaced(
-    repository: Project, docker: FakeDocker
-) -> None:
+def test_rechecks_a_healthy_agent_after_git_settings_were_replaced(repository: Project, docker: FakeDocker) -> None:
     with_containers(docker, agent="healthy")
     require_agent(repository)
     assert not [call for call in docker.calls if HEALTHY in call]
@@ -203,7 +201,7 @@ def test_a_command_looks_at_a_healthy_agent_again_once_settings_were_replaced(
     assert str(refused.value) == f"{CONFIG}: replaced on the host machine, so the agent can write it now; {hint}"
 
 
-def test_a_silent_agent_is_looked_at_again(repository: Project, docker: FakeDocker) -> None:
+def test_repeats_the_health_check_if_the_agent_does_not_answer(repository: Project, docker: FakeDocker) -> None:
     with_containers(docker, agent="healthy")
     docker.says("exec", code=126)
     git(repository, "config", "user.name", "Ann")
@@ -212,7 +210,7 @@ def test_a_silent_agent_is_looked_at_again(repository: Project, docker: FakeDock
     assert len([call for call in docker.calls if HEALTHY in call]) == 2
 
 
-def test_only_the_settings_of_the_projects_own_repository_are_asked_how_the_user_pushes() -> None:
+def test_distinguishes_the_projects_own_repository_from_submodules() -> None:
     own = {CONFIG, "/home/me/main/.git/config", "/home/me/x.git/config"}
     submodules = {".git/modules/lib/config", "vendor/.git/config", "/home/me/main/.git/worktrees/a/modules/lib/config"}
     assert {path for path in own | submodules if module._is_own(path)} == own

@@ -43,7 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     return calls
 
 
-def test_a_keeper_is_started_and_what_it_opened_is_printed(
+def test_starts_a_keeper_and_prints_its_output(
     named: Project, started: list[tuple[str, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept_ports.keep_ports(named)

@@ -91,7 +91,7 @@ def talked(
     return asyncio.run(main()).splitlines()[1:]
 
 
-def test_what_starts_to_listen_is_reported_once_and_what_is_open_is_not(
+def test_reports_each_new_listening_port_once_and_skips_open_ports(
     capsys: pytest.CaptureFixture[str], typed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reported, "SECONDS", 0)

@@ -34,7 +34,7 @@ def missing() -> list[str]:
     return list(map(str, missing_parts()))
 
 
-def test_machine_without_the_command_lacks_one_thing(nowhere: Path) -> None:
+def test_reports_only_the_docker_command_if_it_is_missing(nowhere: Path) -> None:
     assert nowhere.exists()
     assert missing() == [NO_COMMAND]
 
@@ -53,23 +53,21 @@ def test_everything_that_is_missing_is_reported_at_once(docker: FakeDocker) -> N
         require_all_parts()
 
 
-def test_machine_with_all_parts_lacks_nothing(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_nothing_on_a_machine_with_all_parts(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     plugins(docker).says("version --format", out=ANSWERS)
     require_all_parts()
     report_missing_engine()
     assert capsys.readouterr() == ("", "")
 
 
-def test_init_reports_it_below_the_next_steps(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_reports_missing_docker_below_the_next_steps(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nowhere.exists()
     report_missing_engine()
     what, _, hint = NO_COMMAND.partition("; ")
     assert capsys.readouterr().err == f"  before that, {what}\n    hint: {hint}\n"
 
 
-def test_run_in_an_empty_directory_fails_before_it_writes_anything(
-    nowhere: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_without_docker_fails_before_it_writes_anything(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: run(["claude"])) == 1
     what, _, hint = NO_COMMAND.partition("; ")
     assert capsys.readouterr().err == f"error: {what}\n  hint: {hint}\n"

@@ -42,14 +42,18 @@ def is_mounted(project: Path, path: str) -> bool:
 
 
 @pytest.mark.parametrize("answer", ["", "n\n", "no\n", "\n", "yess\n"])
-def test_without_a_yes_it_stays_protected(kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+def test_a_path_stays_protected_unless_the_user_agrees(
+    kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
     monkeypatch.setattr("sys.stdin", Person(answer))
     asked = ask("init", "claude")
     assert (asked.code, asked.err, is_mounted(kept, "tools/hooks")) == (0, KEPT + STILL + NEXT, True)
 
 
 @pytest.mark.parametrize("answer", ["y\n", "YES\n"])
-def test_with_a_yes_it_is_protected_no_more(kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+def test_a_path_is_no_longer_protected_after_the_user_agrees(
+    kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
     monkeypatch.setattr("sys.stdin", Person(answer))
     asked = ask("init", "claude")
     assert asked.code == 0
@@ -60,21 +64,19 @@ def test_with_a_yes_it_is_protected_no_more(kept: Path, ask: Ask, monkeypatch: p
 
 
 @pytest.mark.parametrize("option", ["--json", "--dry-run"])
-def test_nobody_is_asked_by_a_program_or_a_dry_run(
-    kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, option: str
-) -> None:
+def test_does_not_ask_with_json_or_dry_run(kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
     monkeypatch.setattr("sys.stdin", Person("y\n"))
     asked = ask("init", "claude", option)
     assert (asked.code, QUESTION in asked.err, is_mounted(kept, "tools/hooks")) == (0, False, True)
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_where_nobody_sits_nothing_is_dropped(kept: Path, ask: Ask, force: tuple[str, ...]) -> None:
+def test_keeps_protected_paths_without_a_terminal(kept: Path, ask: Ask, force: tuple[str, ...]) -> None:
     asked = ask("init", "claude", *force)
     assert (asked.code, asked.err, is_mounted(kept, "tools/hooks")) == (0, STILL + NEXT, True)
 
 
-def test_a_search_that_was_not_finished_drops_nothing_and_asks_nothing(
+def test_an_incomplete_search_asks_nothing_and_keeps_protected_paths(
     kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", Person("y\n"))
@@ -84,7 +86,7 @@ def test_a_search_that_was_not_finished_drops_nothing_and_asks_nothing(
     assert "not searched for repositories" in asked.err
 
 
-def test_what_can_not_be_protected_any_more_stops_it_where_nobody_sits(lost: Path, ask: Ask) -> None:
+def test_fails_without_a_terminal_if_a_path_can_no_longer_be_protected(lost: Path, ask: Ask) -> None:
     before = (lost / COMPOSE).read_text()
     asked = ask("init", "claude", "--force")
     assert (asked.code, (lost / COMPOSE).read_text()) == (1, before)
@@ -96,7 +98,7 @@ def test_what_can_not_be_protected_any_more_stops_it_where_nobody_sits(lost: Pat
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
-def test_what_can_not_be_protected_any_more_takes_a_yes(
+def test_asks_if_a_path_can_no_longer_be_protected(
     lost: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
     monkeypatch.setattr("sys.stdin", Person(answer))

@@ -57,7 +57,7 @@ def test_prints_one_summary_and_returns_the_agents_exit_code(
     assert " exec -T " in asked
 
 
-def test_what_was_not_reviewed_before_is_still_to_review(
+def test_lists_earlier_unreviewed_changes_too(
     stack: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -67,7 +67,7 @@ def test_what_was_not_reviewed_before_is_still_to_review(
     assert [one["path"] for one in json.loads(capfd.readouterr().out)["review"]["changes"]] == ["Makefile", "setup.py"]
 
 
-def test_a_sandbox_for_this_run_alone_counts_from_its_start(
+def test_counts_from_the_start_of_a_sandbox_made_for_this_run(
     stack: Project, docker: FakeDocker, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = take(stack.root)
@@ -79,7 +79,7 @@ def test_a_sandbox_for_this_run_alone_counts_from_its_start(
     assert not any(ASKED in call for call in docker.calls)
 
 
-def test_a_clone_is_fetched_once_the_proxy_was_asked(
+def test_fetches_a_clone_after_reading_the_audit_log(
     stack: Project, docker: FakeDocker, capfd: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[int] = []
@@ -93,7 +93,7 @@ def test_a_clone_is_fetched_once_the_proxy_was_asked(
     assert (asked, found["name"], found["kept"]) == ([1], "fix-1", True)
 
 
-def test_a_proxy_that_does_not_answer_any_more_costs_only_its_part(
+def test_the_summary_lacks_only_the_requests_if_the_proxy_does_not_answer(
     stack: Project, docker: FakeDocker, capfd: pytest.CaptureFixture[str]
 ) -> None:
     docker.rules.insert(0, f"*'{LOG}'*) echo gone >&2; exit 1 ;;")
@@ -104,7 +104,7 @@ def test_a_proxy_that_does_not_answer_any_more_costs_only_its_part(
     assert err.startswith("talkerror: ")
 
 
-def test_github_gets_the_summary_at_the_end_of_its_file(
+def test_appends_the_summary_to_the_github_step_summary(
     stack: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))

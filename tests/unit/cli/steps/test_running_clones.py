@@ -18,7 +18,7 @@ def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
     save_clone(new_clone(project, "fix-3", os.environ, title="app"))
 
 
-def test_clones_whose_proxy_runs_are_found(project: Path, docker: FakeDocker) -> None:
+def test_finds_clones_whose_proxy_runs(project: Path, docker: FakeDocker) -> None:
     with_running(docker, "app-fix-2-")
     ((clone, own),) = running_clones(project)
     assert (clone.name, own.root) == ("fix-2", clone.root)
@@ -26,7 +26,7 @@ def test_clones_whose_proxy_runs_are_found(project: Path, docker: FakeDocker) ->
     assert running_clones(own.root) == ()
 
 
-def test_a_damaged_record_is_for_other_commands_to_report(project: Path) -> None:
+def test_running_clones_or_none_ignores_a_damaged_record(project: Path) -> None:
     (first, *_) = clones_of(project, os.environ)
     first.root.with_suffix(".json").write_text("")
     with pytest.raises(UserError):

@@ -28,7 +28,7 @@ def test_the_projects_own_sandbox_is_kept(project: Path, docker: FakeDocker) -> 
     assert docker.calls == []
 
 
-def test_a_sandbox_of_the_projects_files_is_removed(up_to_date: FakeDocker) -> None:
+def test_rm_removes_the_projects_own_sandbox(up_to_date: FakeDocker) -> None:
     up_to_date.says("ps --all").says("network ls").says("volume ls").says("volume prune").says("down --remove-orphans")
     own = open_project(None, cwd=Path.cwd())
     with sandbox_for_run(own, None, removes=True, extra_ca=None, quiet=True) as sandbox:
@@ -37,7 +37,7 @@ def test_a_sandbox_of_the_projects_files_is_removed(up_to_date: FakeDocker) -> N
     assert " down --remove-orphans --volumes" in up_to_date.calls[-2]
 
 
-def test_a_clone_is_kept_or_removed_and_only_a_new_one_is_removed(project: Path, driver: HereDriver) -> None:
+def test_keeps_a_clone_and_with_rm_removes_only_a_new_clone(project: Path, driver: HereDriver) -> None:
     own = open_project(None, cwd=project)
     with sandbox_for_run(own, "fix-1", removes=False, extra_ca=None, quiet=True) as sandbox:
         assert (sandbox.project.root.name, sandbox.before, sandbox.fetch) == ("fix-1", None, None)
@@ -71,7 +71,7 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     assert (clones_of(project, os.environ), driver.steps) == ((), [])
 
 
-def test_what_a_clones_setup_script_downloaded_is_kept_once_it_has_started(project: Path) -> None:
+def test_keep_cache_calls_the_given_function(project: Path) -> None:
     kept: list[str] = []
     own = open_project(None, cwd=project)
     SandboxForRun(project=own, cache=lambda: kept.append("cache")).keep_cache()

@@ -82,7 +82,7 @@ def test_a_missing_image_is_pulled_by_its_digest(
 
 
 @pytest.mark.parametrize(("typed", "goes_on"), [("y\n", True), ("n\n", False), ("", False)])
-def test_a_large_image_is_asked_about_with_its_size(
+def test_asks_before_pulling_a_large_image_and_shows_its_size(
     stack: Project,
     docker: FakeDocker,
     monkeypatch: pytest.MonkeyPatch,
@@ -113,7 +113,7 @@ def test_without_a_terminal_or_a_size_the_pull_is_only_reported(
     assert capsys.readouterr().err == ("pulling db:1, 2.5 GB, for a, b\npulling db:1, of unknown size, for a, b\n")
 
 
-def test_a_stack_without_such_services_asks_the_engine_nothing(project: Path, docker: FakeDocker) -> None:
+def test_a_stack_without_services_beside_the_sandbox_calls_no_docker_command(project: Path, docker: FakeDocker) -> None:
     found = find_project(project, cwd=project)
     prepare_images(found, quiet=False)
     record_images(found)

@@ -66,7 +66,7 @@ def taken(stream: ByteStream) -> bytes:
     return bytes(stream.buffer.maybe_extract_at_most(len(stream.buffer)) or b"")
 
 
-async def test_what_was_read_before_comes_first() -> None:
+async def test_take_over_puts_data_that_was_read_before_first() -> None:
     (reader, writer), (_, end) = await raw()
     end.write(b"second")
     await asyncio.sleep(0.02)
@@ -78,7 +78,7 @@ async def test_what_was_read_before_comes_first() -> None:
     assert taken(stream) == b"third"
 
 
-async def test_an_end_that_came_before_is_noticed() -> None:
+async def test_take_over_notices_an_end_that_arrived_before() -> None:
     (reader, writer), (_, end) = await raw()
     end.write_eof()
     await asyncio.sleep(0.02)
@@ -88,7 +88,7 @@ async def test_an_end_that_came_before_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("kind", [both, secured])
-async def test_bytes_pass_both_ways_and_the_end_is_told_once(kind: Kind, tmp_path: Path) -> None:
+async def test_passes_bytes_in_both_directions_and_calls_on_end_once(kind: Kind, tmp_path: Path) -> None:
     stream, reader, end = await kind(tmp_path)
     ends: list[str] = []
     stream.on_end = lambda: ends.append("ended")
@@ -111,7 +111,7 @@ async def test_bytes_pass_both_ways_and_the_end_is_told_once(kind: Kind, tmp_pat
 
 
 @pytest.mark.parametrize("kind", [both, secured])
-async def test_a_stream_that_nobody_reads_stops_reading_and_goes_on(kind: Kind, tmp_path: Path) -> None:
+async def test_pauses_reading_when_the_buffer_is_full_and_resumes(kind: Kind, tmp_path: Path) -> None:
     stream, _, end = await kind(tmp_path)
     end.write(MANY)
     await asyncio.sleep(0.1)
@@ -135,7 +135,7 @@ async def test_small_reads(reason: str) -> None:
     assert len(stream.buffer) <= 32_768
 
 
-async def test_writing_waits_for_the_other_side_and_fails_when_it_is_gone() -> None:
+async def test_drain_waits_for_the_other_side_and_fails_when_the_connection_is_lost() -> None:
     stream, reader, end = await both()
     stream.write(MANY)
     waiting = asyncio.create_task(stream.drain())
@@ -153,7 +153,7 @@ async def test_writing_waits_for_the_other_side_and_fails_when_it_is_gone() -> N
         await stream.drain()
 
 
-async def test_a_reset_is_told_from_an_end() -> None:
+async def test_distinguishes_a_reset_from_an_orderly_end() -> None:
     stream, _, _ = await both()
     stream.connection_lost(ConnectionResetError())
     assert (stream.ended, stream.is_reset) == (True, True)
@@ -167,14 +167,14 @@ async def test_a_cut_tls_connection_has_no_close_notify(tmp_path: Path) -> None:
     stream.write(b"nothing more")
 
 
-async def test_a_reset_is_a_reset() -> None:
+async def test_reset_ends_the_connection_and_can_be_repeated() -> None:
     stream, reader, _ = await both()
     stream.reset()
     assert await reader.read() == b""
     stream.reset()
 
 
-async def test_a_dropped_connection_does_not_wait_for_a_reader() -> None:
+async def test_drop_does_not_wait_until_the_other_side_reads() -> None:
     stream, _, end = await both()
     stream.write(MANY)
     stream.drop()
@@ -183,14 +183,14 @@ async def test_a_dropped_connection_does_not_wait_for_a_reader() -> None:
     assert not end.is_closing()
 
 
-async def test_a_dropped_connection_with_nothing_to_send_is_closed() -> None:
+async def test_drop_closes_a_connection_with_nothing_to_send() -> None:
     stream, reader, _ = await both()
     stream.drop()
     assert await reader.read() == b""
 
 
 @pytest.mark.parametrize("kind", [both, secured])
-async def test_the_last_answer_arrives_although_the_other_side_still_sends(kind: Kind, tmp_path: Path) -> None:
+async def test_linger_delivers_the_last_response_while_the_other_side_still_sends(kind: Kind, tmp_path: Path) -> None:
     stream, reader, end = await kind(tmp_path)
     stream.write(b"no")
     lingering = asyncio.create_task(stream.linger(5.0))
@@ -216,7 +216,7 @@ async def test_a_finished_stream_still_receives_and_sends_no_more(kind: Kind, tm
     stream.close()
 
 
-async def test_an_alert_about_what_comes_after_the_end_is_not_sent(tmp_path: Path) -> None:
+async def test_sends_no_tls_alert_about_data_after_finish(tmp_path: Path) -> None:
     stream, reader, _ = await secured(tmp_path)
     stream.finish()
     stream._tls.bio_write(b"\x17\x03\x03\x00\x14" + b"junk" * 5)  # type: ignore[union-attr] # it has TLS
@@ -238,7 +238,7 @@ async def test_lingering_ends_after_a_megabyte() -> None:
     assert not stream.ended
 
 
-async def test_data_and_the_end_may_come_together(tmp_path: Path) -> None:
+async def test_receives_data_that_arrives_together_with_the_end(tmp_path: Path) -> None:
     stream, _, end = await secured(tmp_path)
     waiting = asyncio.create_task(stream.more())
     await asyncio.sleep(0)
@@ -249,7 +249,7 @@ async def test_data_and_the_end_may_come_together(tmp_path: Path) -> None:
     assert (taken(stream), await stream.more()) == (b"last words", False)
 
 
-async def test_records_that_cannot_be_decrypted_end_the_stream_as_a_reset(tmp_path: Path) -> None:
+async def test_tls_records_that_cannot_be_decrypted_end_the_stream_as_a_reset(tmp_path: Path) -> None:
     stream, _, end = await secured(tmp_path)
     stream._tls.bio_write(b"\x17\x03\x03\x00\x14" + b"junk" * 5)  # type: ignore[union-attr] # it has TLS
     end.write(b"good")
@@ -258,7 +258,7 @@ async def test_records_that_cannot_be_decrypted_end_the_stream_as_a_reset(tmp_pa
     stream.close()
 
 
-async def test_a_handshake_may_have_begun_and_fails_with_the_connection(tmp_path: Path) -> None:
+async def test_a_tls_handshake_that_has_begun_fails_when_the_connection_closes(tmp_path: Path) -> None:
     (reader, writer), (_, end) = await raw()
     stream = ByteStream(writer, on_data=lambda: None)
     stream.take_over(reader, b"\x16\x03\x01")
@@ -268,7 +268,7 @@ async def test_a_handshake_may_have_begun_and_fails_with_the_connection(tmp_path
         await stream.handshake(tls_for(tmp_path))
 
 
-async def test_junk_is_no_handshake(tmp_path: Path) -> None:
+async def test_a_malformed_tls_handshake_raises_an_error(tmp_path: Path) -> None:
     (reader, writer), _ = await raw()
     stream = ByteStream(writer, on_data=lambda: None)
     stream.take_over(reader, b"\x16\x03\x01junkjunk")
@@ -279,7 +279,7 @@ async def test_junk_is_no_handshake(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [both, secured])
-async def test_a_stream_is_quiet_until_something_arrives_even_if_it_was_not_read(tmp_path: Path, kind: Kind) -> None:
+async def test_a_stream_is_quiet_until_data_or_an_end_arrives_even_if_not_read_yet(tmp_path: Path, kind: Kind) -> None:
     for data in (b"x", b""):
         stream, _, writer = await kind(tmp_path)
         await asyncio.sleep(0.02)
@@ -295,7 +295,7 @@ async def test_a_stream_is_quiet_until_something_arrives_even_if_it_was_not_read
         assert not stream.is_quiet
 
 
-async def test_a_part_of_a_record_is_something_that_has_arrived(tmp_path: Path) -> None:
+async def test_a_stream_with_a_partial_tls_record_is_not_usable(tmp_path: Path) -> None:
     stream, _, writer = await secured(tmp_path)
     await asyncio.sleep(0.02)
     raw_socket = writer.get_extra_info("socket")
@@ -305,7 +305,7 @@ async def test_a_part_of_a_record_is_something_that_has_arrived(tmp_path: Path) 
     assert not stream.is_usable
 
 
-async def test_a_paused_stream_through_another_tls_is_not_usable_because_that_may_hold_data(tmp_path: Path) -> None:
+async def test_a_paused_stream_over_another_tls_layer_is_not_usable(tmp_path: Path) -> None:
     far, reader, writer = await secured(tmp_path)
     stream = ByteStream(writer, on_data=lambda: None)
     stream.take_over(reader)
@@ -320,7 +320,7 @@ async def test_a_paused_stream_through_another_tls_is_not_usable_because_that_ma
     assert (len(stream.buffer), stream.is_usable, stream.is_quiet) == (0, False, False)
 
 
-async def test_all_is_sent_once_the_kernel_has_it() -> None:
+async def test_has_sent_all_is_true_once_the_kernel_has_all_data() -> None:
     stream, reader, _ = await both()
     assert stream.has_sent_all
     stream.write(MANY)

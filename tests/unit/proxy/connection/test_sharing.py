@@ -42,7 +42,7 @@ def shared(
         ("GET", "HTTP/1.1 407 No\nContent-Length: 0\nX-Negotiate: ntlm"),
     ],
 )
-def test_others_use_the_connection_after_an_ordinary_exchange(method: str, answer: str) -> None:
+def test_shares_the_connection_after_an_ordinary_exchange(method: str, answer: str) -> None:
     assert shared(allowed(method.encode()), answer)
 
 
@@ -63,11 +63,11 @@ def test_others_use_the_connection_after_an_ordinary_exchange(method: str, answe
         ("GET", "HTTP/1.1 401 No\nContent-Length: 0\nProxy-Support: Session-Based-Authentication"),
     ],
 )
-def test_only_its_client_uses_the_connection_after_an_answer_that(method: str, answer: str) -> None:
+def test_does_not_share_the_connection_after_a_response_that_is_unsafe_to_share_after(method: str, answer: str) -> None:
     assert not shared(allowed(method.encode()), answer)
 
 
-def test_only_its_client_uses_the_connection_after_a_request_that_leaves_doubts() -> None:
+def test_does_not_share_after_granted_upgraded_aborted_http1_0_or_early_exchanges() -> None:
     granted, upgrade, aborted = allowed(), allowed(), allowed()
     granted.waiting = Waiting(leave=lambda: None, grant=object())  # type: ignore[arg-type] # only whether there is one
     upgrade.websocket = True
@@ -79,7 +79,7 @@ def test_only_its_client_uses_the_connection_after_a_request_that_leaves_doubts(
 @pytest.mark.parametrize(
     ("method", "expected"), [(b"POST", True), (b"GET", False), (b"DELETE", False), (b"post", False)]
 )
-def test_a_body_that_a_server_may_not_expect_is_a_doubt(method: bytes, *, expected: bool) -> None:
+def test_shares_the_connection_after_a_request_with_a_body_only_for_post(method: bytes, *, expected: bool) -> None:
     assert shared(allowed(method), has_body=True) is expected
 
 
@@ -98,7 +98,7 @@ def test_a_body_that_a_server_may_not_expect_is_a_doubt(method: bytes, *, expect
     ],
 )
 @pytest.mark.parametrize("name", [b"Authorization", b"Proxy-Authorization", b"proxy_authorization"])
-def test_a_request_may_authenticate_the_connection(name: bytes, value: bytes, *, own: bool) -> None:
+def test_recognises_credentials_that_can_authenticate_the_connection(name: bytes, value: bytes, *, own: bool) -> None:
     fields = ((b"Host", b"a.test"), (name, value))
     assert asks_for_own(fields) is own
 
@@ -117,5 +117,5 @@ def test_a_request_without_credentials_shares_its_connection() -> None:
         (b"xtimeout=5", float("inf")),
     ],
 )
-def test_a_server_says_how_long_it_keeps_a_connection(value: bytes, seconds: float) -> None:
+def test_reads_the_keep_alive_timeout_of_the_server(value: bytes, seconds: float) -> None:
     assert seconds_to_keep(((b"Keep-Alive", value),)) == seconds

@@ -9,7 +9,7 @@ RECORD = st.binary(max_size=300).map(lambda body: b"\x17\x03\x03" + len(body).to
 
 
 @given(st.lists(RECORD, max_size=5), st.data())
-def test_the_end_of_a_record_is_found_however_the_data_is_split(records: list[bytes], data: st.DataObject) -> None:
+def test_finds_the_end_of_each_tls_record_however_the_data_is_split(records: list[bytes], data: st.DataObject) -> None:
     ends, whole = {0}, b"".join(records)
     for record in records:
         ends.add(max(ends) + len(record))

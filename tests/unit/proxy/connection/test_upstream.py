@@ -56,7 +56,7 @@ async def reached(on: LaneStage, tunnel: Tunnel, exchange: Exchange, *addons: ob
 
 
 @pytest.mark.parametrize("tunnel", [PLAIN, OPEN])
-async def test_a_connection_is_for_one_server_and_one_set_of_secrets(stage: Stage, tunnel: Tunnel) -> None:
+async def test_fits_only_requests_to_the_same_server_with_the_same_secrets(stage: Stage, tunnel: Tunnel) -> None:
     async with stage(tunnel=tunnel) as on:
         upstream = await reached(on, tunnel, allowed())
         exchange = allowed()
@@ -82,7 +82,7 @@ def signed(age: float = 1.0) -> Exchange:
     return exchange
 
 
-async def test_a_pooled_connection_is_for_the_same_secrets_and_policy(
+async def test_takes_a_pooled_connection_only_for_the_same_secrets_and_policy(
     stage: Stage, policy: Callable[[str], Policy]
 ) -> None:
     async with stage() as on:
@@ -97,7 +97,7 @@ async def test_a_pooled_connection_is_for_the_same_secrets_and_policy(
         assert not upstream.is_quiet
 
 
-async def test_a_connection_that_was_dialled_under_an_older_policy_is_not_shared(
+async def test_does_not_pool_a_connection_that_was_dialled_under_an_older_policy(
     stage: Stage, policy: Callable[[str], Policy]
 ) -> None:
     async with stage() as on:
@@ -108,7 +108,7 @@ async def test_a_connection_that_was_dialled_under_an_older_policy_is_not_shared
         assert not upstream.is_quiet
 
 
-async def test_a_pooled_connection_whose_reading_was_paused_is_closed_when_its_server_closes_it(stage: Stage) -> None:
+async def test_closes_a_pooled_connection_with_paused_reading_when_its_server_closes_it(stage: Stage) -> None:
     async with stage() as on:
         upstream = await reached(on, PLAIN, allowed())
         _, writer = await on.server()
@@ -123,7 +123,7 @@ async def test_a_pooled_connection_whose_reading_was_paused_is_closed_when_its_s
         assert len(on.pool) == 0
 
 
-async def test_a_pooled_connection_is_only_for_what_was_decided(stage: Stage) -> None:
+async def test_takes_no_pooled_connection_to_a_destination_that_was_not_decided(stage: Stage) -> None:
     async with stage() as on:
         for exchange in (allowed(replace(HEAD, host="b.test")), open_exchange(HEAD, PLAIN, started=0.0)):
             with pytest.raises(DialError, match="only to the destination that was decided"):
@@ -131,7 +131,7 @@ async def test_a_pooled_connection_is_only_for_what_was_decided(stage: Stage) ->
 
 
 @pytest.mark.parametrize("elsewhere", ["not allowed", "another host", "refused tunnel"])
-async def test_only_what_was_decided_is_dialled(stage: Stage, elsewhere: str) -> None:
+async def test_dials_only_the_decided_destination(stage: Stage, elsewhere: str) -> None:
     exchange, tunnel = allowed(), PLAIN
     if elsewhere == "not allowed":
         exchange.forwarded = None
@@ -146,7 +146,7 @@ async def test_only_what_was_decided_is_dialled(stage: Stage, elsewhere: str) ->
 
 
 @pytest.mark.parametrize(("new", "fails"), [("domains: [b.test]", True), ("domains: [a.test, b.test]", False)])
-async def test_a_policy_that_comes_meanwhile_is_asked_again(
+async def test_checks_a_policy_that_was_reloaded_while_connecting(
     stage: Stage, policy: Callable[[str], Policy], new: str, *, fails: bool
 ) -> None:
     async with stage() as on:
@@ -207,7 +207,7 @@ async def say(data: bytes, streams: Pair) -> None:
 
 
 @pytest.mark.parametrize("protocols", [(), (b"http/1.1",)])
-async def test_tls_is_verified_for_the_host_of_the_tunnel(
+async def test_completes_tls_with_a_trusted_certificate_for_the_host_of_the_tunnel(
     stage: Stage, trusted: tuple[Path, Path], protocols: tuple[bytes, ...]
 ) -> None:
     async with stage(tunnel=SECURE) as on:
@@ -215,7 +215,7 @@ async def test_tls_is_verified_for_the_host_of_the_tunnel(
         assert upstream.stream.alpn == (b"http/1.1" if protocols else b"")
 
 
-async def test_a_certificate_that_is_not_trusted_is_refused(stage: Stage, trusted: tuple[Path, Path]) -> None:
+async def test_rejects_a_certificate_that_is_not_trusted(stage: Stage, trusted: tuple[Path, Path]) -> None:
     async with stage(tunnel=SECURE) as on:
         with pytest.raises(DialError, match="Certificate verify failed: unable to get local issuer certificate"):
             await secure(on, speaking(trusted[1]), ServerTls())
@@ -229,19 +229,19 @@ async def test_a_certificate_that_is_not_trusted_is_refused(stage: Stage, truste
         (b"", "the server did not complete the TLS handshake in time"),
     ],
 )
-async def test_a_server_without_tls_is_an_error(stage: Stage, data: bytes, why: str) -> None:
+async def test_fails_if_the_server_does_not_complete_a_tls_handshake(stage: Stage, data: bytes, why: str) -> None:
     async with stage(tunnel=SECURE, limits=Limits(hello_seconds=0.1)) as on:
         with pytest.raises(DialError, match=why):
             await secure(on, lambda streams: say(data, streams), ServerTls())
 
 
-async def test_a_server_that_refuses_all_offered_protocols_is_an_error_of_its_own(stage: Stage) -> None:
+async def test_reports_a_server_that_refuses_all_offered_protocols_as_other_protocol(stage: Stage) -> None:
     async with stage(tunnel=SECURE) as on:
         with pytest.raises(OtherProtocolError, match="no application protocol"):
             await secure(on, lambda streams: say(b"\x15\x03\x03\x00\x02\x02\x78", streams), ServerTls())
 
 
-async def test_a_server_that_closes_is_an_error(stage: Stage) -> None:
+async def test_fails_if_the_server_closes_during_the_tls_handshake(stage: Stage) -> None:
     async def close(streams: Pair) -> None:
         streams[1].close()
         await asyncio.sleep(60)
@@ -251,13 +251,13 @@ async def test_a_server_that_closes_is_an_error(stage: Stage) -> None:
             await secure(on, close, ServerTls())
 
 
-async def test_without_a_tls_object_there_is_no_connection(stage: Stage) -> None:
+async def test_fails_if_no_hook_provides_a_tls_object(stage: Stage) -> None:
     async with stage(tunnel=SECURE) as on:
         with pytest.raises(DialError, match="an error in the proxy prevented TLS with the server"):
             await reached(on, SECURE, allowed(SAFE))
 
 
-async def test_a_protocol_that_was_not_offered_is_refused(
+async def test_rejects_a_protocol_that_was_not_offered(
     stage: Stage, trusted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject, "HTTP1", b"other")
@@ -266,6 +266,6 @@ async def test_a_protocol_that_was_not_offered_is_refused(
             await secure(on, speaking(trusted[1], b"http/1.1"), ServerTls([trusted[0]]))
 
 
-def test_an_error_without_a_reason_is_described() -> None:
+def test_describes_an_openssl_error_without_a_reason() -> None:
     tls = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
     assert subject.why_failed(SSL.Error(), tls) == "OpenSSL Error()"

@@ -4,11 +4,11 @@ from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from layer_harness import PLAIN, Http2Wire, Wire
 
 
-def test_nothing_is_held_over_http1() -> None:
+def test_no_bytes_are_buffered_over_http1() -> None:
     assert buffered_bytes([Wire(PLAIN).layer._http]) == 0
 
 
-def test_what_a_client_does_not_take_is_held() -> None:
+def test_counts_bytes_that_an_http2_client_does_not_accept() -> None:
     wire = Http2Wire()
     wire.request()
     wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000))
@@ -18,7 +18,7 @@ def test_what_a_client_does_not_take_is_held() -> None:
     assert wire.layer.held(to_client=False) == 0
 
 
-def test_what_comes_while_its_server_is_being_reached_waits() -> None:
+def test_counts_body_bytes_that_arrive_while_the_server_is_being_dialled() -> None:
     wire = Wire(PLAIN)
     wire.patient = True
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n" + bytes(300))

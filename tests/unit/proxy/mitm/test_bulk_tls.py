@@ -76,12 +76,12 @@ def ends(tmp_path: Path) -> Ends:
     return Ends(tmp_path)
 
 
-def test_all_records_that_are_there_are_told_at_once(ends: Ends) -> None:
+def test_passes_all_received_records_up_in_one_event(ends: Ends) -> None:
     ends.server.sendall(BODY)
     assert ends.hear(ends.encrypted()) == [BODY]
 
 
-def test_a_part_of_a_record_waits_for_its_rest(ends: Ends) -> None:
+def test_holds_a_partial_record_until_the_rest_arrives(ends: Ends) -> None:
     ends.server.sendall(BODY)
     encrypted = ends.encrypted()
     assert ends.hear(encrypted[:40_000]) == [BODY[:32_768]]
@@ -89,14 +89,14 @@ def test_a_part_of_a_record_waits_for_its_rest(ends: Ends) -> None:
     assert ends.hear(encrypted[40_001:]) == [BODY[32_768:]]
 
 
-def test_what_came_with_the_handshake_is_told_after_it(ends: Ends) -> None:
+def test_passes_up_data_that_arrived_with_the_handshake(ends: Ends) -> None:
     ends.server.sendall(b"early")
     ends.layer.tls.bio_write(ends.encrypted())
     assert not list(ends.layer.receive_data(b""))
     assert ends.inside.heard == [b"early"]
 
 
-def test_an_end_is_told_after_the_last_record(ends: Ends) -> None:
+def test_reports_the_close_after_the_last_record(ends: Ends) -> None:
     ends.server.sendall(b"the last")
     ends.server.shutdown()
     assert ends.hear(ends.encrypted()) == [b"the last", "ConnectionClosed"]
@@ -104,7 +104,7 @@ def test_an_end_is_told_after_the_last_record(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_what_came_before_a_forged_record_is_told_and_nothing_behind_it(ends: Ends, *, half: bool) -> None:
+def test_passes_up_data_before_a_forged_record_and_nothing_after_it(ends: Ends, *, half: bool) -> None:
     """The alert about it is not sent after a half-close."""
     if half:
         ends.layer.conn.state = ConnectionState.CAN_READ
@@ -121,14 +121,14 @@ def test_what_came_before_a_forged_record_is_told_and_nothing_behind_it(ends: En
     assert ends.hear(behind) == []
 
 
-def test_all_that_is_encrypted_is_sent_at_once(ends: Ends) -> None:
+def test_sends_all_encrypted_data_in_one_command(ends: Ends) -> None:
     (sent,) = ends.layer.send_data(BODY)
     assert isinstance(sent, commands.SendData)
     ends.server.bio_write(sent.data)
     assert b"".join(ends.server.recv(65_536) for _ in range(16)) == BODY
 
 
-def test_servers_are_spoken_to_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_replaces_mitmproxys_server_tls_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "ServerTLSLayer", tls.ServerTLSLayer)
     bulk_tls.install()
     assert tls.ServerTLSLayer is BulkServerTls

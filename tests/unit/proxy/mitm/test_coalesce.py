@@ -18,16 +18,16 @@ def written(*commands: Command) -> list[tuple[Server, bytes] | Command]:
     ]
 
 
-def test_what_goes_to_one_connection_goes_at_once() -> None:
+def test_joins_consecutive_data_for_the_same_connection() -> None:
     assert written(SendData(ONE, b"a"), SendData(ONE, b"b"), SendData(OTHER, b"c")) == [(ONE, b"ab"), (OTHER, b"c")]
 
 
-def test_nothing_is_sent_later_than_what_stood_behind_it() -> None:
+def test_keeps_the_order_of_data_and_other_commands() -> None:
     close = CloseConnection(ONE)
     assert written(SendData(ONE, b"a"), close, SendData(ONE, b"b")) == [(ONE, b"a"), close, (ONE, b"b")]
 
 
-def test_what_sends_nothing_is_not_held_up() -> None:
+def test_yields_other_commands_without_reading_ahead() -> None:
     commands = iter([CloseConnection(ONE), CloseConnection(OTHER)])
     assert isinstance(next(coalesce(commands)), CloseConnection)
     assert len(list(commands)) == 1

@@ -67,14 +67,14 @@ class Rewriting(LetThrough):
         exchange.trailers = ((b"sum", b"*"),)
 
 
-def test_an_exchange_has_the_head_of_its_flow() -> None:
+def test_an_exchange_has_the_request_head_of_its_flow() -> None:
     exchange = Mapped().run("requestheaders")
     fields = ((b"Host", b"a.test"), (b"Expect", b"100-continue"))
     assert exchange.head == RequestHead(b"GET", b"/path", b"HTTP/1.1", fields, b"", "address", 22, b"http")
     assert (exchange.client, exchange.started) == ("10.0.0.3", 1.5)
 
 
-def test_an_allowed_request_is_forwarded_as_it_was_decided() -> None:
+def test_forwards_an_allowed_request_with_the_head_that_was_decided() -> None:
     mapped = Mapped(Rewriting())
     exchange, data = mapped.run("requestheaders"), mapped.flow.request.data
     assert (data.headers.fields, data.path, data.authority) == (((b"Host", b"b.test"),), b"/y", b"b.test")
@@ -82,7 +82,7 @@ def test_an_allowed_request_is_forwarded_as_it_was_decided() -> None:
     assert (mapped.flow.response, mapped.flow.request.stream) == (None, exchange.sent)
 
 
-def test_a_request_that_waits_for_its_body_keeps_the_denial_and_what_it_expects() -> None:
+def test_a_request_that_waits_for_its_body_keeps_its_denial_and_expect_header() -> None:
     mapped = Mapped(Holding())
     mapped.run("requestheaders")
     assert mapped.flow.response is NOT_DECIDED
@@ -126,13 +126,13 @@ def test_a_denied_request_gets_no_100_continue() -> None:
     assert mapped.flow.request.stream is False
 
 
-def test_what_mitmproxy_calls_malformed_is_named_to_the_hooks() -> None:
+def test_passes_mitmproxys_error_for_a_malformed_request_to_the_hooks() -> None:
     mapped = Mapped()
     mapped.flow.error = Error("bad header")
     assert mapped.run("requestheaders").malformed == "bad header"
 
 
-def test_a_request_has_no_trailers() -> None:
+def test_removes_trailers_from_requests() -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
     mapped.flow.request.trailers = http.Headers([(b"X", b"y")])
@@ -140,7 +140,7 @@ def test_a_request_has_no_trailers() -> None:
     assert mapped.flow.request.trailers is None
 
 
-def test_a_response_is_returned_as_the_hooks_left_it() -> None:
+def test_returns_the_response_head_and_trailers_that_the_hooks_set() -> None:
     mapped = Mapped(Rewriting())
     exchange = mapped.run("requestheaders")
     mapped.flow.response = response = tflow.tflow(resp=True).response
@@ -162,7 +162,7 @@ class Silent(LetThrough):
         """Do nothing."""
 
 
-def test_a_response_that_no_hook_returns_is_killed() -> None:
+def test_kills_a_response_that_no_hook_returns() -> None:
     mapped = Mapped(Silent(), response=True)
     mapped.run("requestheaders")
     mapped.flow.response = tflow.tflow(resp=True).response
@@ -181,21 +181,21 @@ def test_failed_flow_keeps_its_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["response", "error", "websocket_end"])
-def test_an_exchange_that_ends_has_the_status_that_the_client_got(name: str) -> None:
+def test_sets_the_status_that_the_client_got_when_an_exchange_ends(name: str) -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
     mapped.flow.response = tflow.tflow(resp=True).response
     assert mapped.run(name).status == 200
 
 
-def test_a_denial_of_no_exchange_has_a_page_as_well() -> None:
+def test_a_denial_without_an_exchange_has_a_body_with_the_reason() -> None:
     flow = tflow.tflow()
     deny(flow, None, Denial(reason="no"))
     assert flow.response
     assert (flow.response.status_code, b'"reason": "no"' in (flow.response.content or b"")) == (403, True)
 
 
-def test_what_is_malformed_is_told_by_a_hook_that_nobody_waits_for() -> None:
+def test_the_hook_for_malformed_requests_does_not_block() -> None:
     told = MalformedHook("a bare LF")
     assert (told.name, told.args(), told.blocking) == ("malformed", ["a bare LF"], False)
 
@@ -229,13 +229,13 @@ def test_no_exchange_outlives_its_flow(*, http2: bool) -> None:
     assert [exchange() for exchange in seen.exchanges] == [None] * 5
 
 
-def test_flows_have_no_metadata_of_ours() -> None:
+def test_adds_no_metadata_to_flows() -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
     assert mapped.flow.metadata == {}
 
 
-def test_a_flow_without_an_exchange_is_returned_to_nobody() -> None:
+def test_kills_the_response_of_a_flow_without_an_exchange() -> None:
     mapped = Mapped(response=True)
     for name in ("request", "response", "error", "websocket_end"):
         getattr(mapped.hooks, name)(mapped.flow, mapped.owner)
@@ -246,7 +246,7 @@ def test_a_flow_without_an_exchange_is_returned_to_nobody() -> None:
     assert mapped.flow.error.msg == Error.KILLED_MESSAGE
 
 
-def test_a_request_that_waited_for_a_person_keeps_its_exchange() -> None:
+def test_a_request_that_waited_for_an_answer_keeps_its_exchange() -> None:
     mapped = Mapped(Wait())
     exchange = mapped.run("requestheaders")
     assert (mapped.flow.response, exchange.waits) == (NOT_DECIDED, True)

@@ -66,13 +66,13 @@ def raising(error: BaseException) -> Callable[[Any, Tunnel], None]:
     return function
 
 
-def test_the_functions_of_a_hook_get_the_exchange_and_the_tunnel() -> None:
+def test_passes_the_exchange_and_the_tunnel_to_the_functions_of_a_hook() -> None:
     got: list[object] = []
     ran = Ran(lambda exchange, tunnel: got.extend((exchange, tunnel)))
     assert got == [ran.decide(tflow.tflow()), TUNNEL]
 
 
-def test_a_request_that_no_hook_decides_is_denied() -> None:
+def test_denies_a_request_that_no_hook_decides() -> None:
     flow, owner = tflow.tflow(), ExchangeOwner()
     HookRunner({}, TUNNEL, on_fault=print, close=print).run(HttpRequestHeadersHook(flow), owner)
     assert flow.response
@@ -81,7 +81,7 @@ def test_a_request_that_no_hook_decides_is_denied() -> None:
     assert owner.exchange.outcome == NOT_DECIDED
 
 
-def test_a_hook_of_a_connection_without_functions_is_nothing() -> None:
+def test_ignores_a_connection_hook_without_functions() -> None:
     HookRunner({}, TUNNEL, on_fault=print, close=print).run(
         TlsStartClientHook(object()),  # type: ignore[arg-type] # whatever it is about
         ExchangeOwner(),
@@ -92,7 +92,7 @@ ERRORS = [ValueError(), asyncio.CancelledError(), TimeoutError()]
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_fault_while_deciding_leaves_a_denial_with_words(error: BaseException) -> None:
+def test_an_error_while_deciding_denies_the_request_and_states_the_reason(error: BaseException) -> None:
     ran, flow = Ran(raising(error)), tflow.tflow()
     exchange = ran.decide(flow)
     assert flow.response
@@ -102,7 +102,7 @@ def test_a_fault_while_deciding_leaves_a_denial_with_words(error: BaseException)
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_fault_after_the_decision_leaves_a_denial_and_is_recorded_as_one(error: BaseException) -> None:
+def test_an_error_after_the_decision_denies_the_request_and_records_the_denial(error: BaseException) -> None:
     ran, flow = Ran(LetThrough().requestheaders, raising(error)), tflow.tflow()
     exchange = ran.decide(flow)
     assert flow.response
@@ -110,7 +110,7 @@ def test_a_fault_after_the_decision_leaves_a_denial_and_is_recorded_as_one(error
     assert (exchange.forwarded, exchange.outcome.reason) == (None, UNDECIDED.reason)
 
 
-def test_a_fault_while_a_body_is_awaited_leaves_it_denied_when_the_body_is_there() -> None:
+def test_an_error_while_the_body_is_awaited_keeps_the_request_denied_when_the_body_arrives() -> None:
     def hold(exchange: Exchange, _: Tunnel) -> None:
         exchange.held = True
         raise ValueError
@@ -122,7 +122,7 @@ def test_a_fault_while_a_body_is_awaited_leaves_it_denied_when_the_body_is_there
     assert flow.response.status_code == 403
 
 
-def test_a_fault_before_there_is_an_exchange_is_denied() -> None:
+def test_an_error_before_the_exchange_exists_denies_the_request() -> None:
     ran, flow = Ran(), tflow.tflow()
     flow.request.data.path = None  # type: ignore[assignment] # what no head has
     ran.runner.run(HttpRequestHeadersHook(flow), ran.owner)
@@ -135,7 +135,7 @@ def test_a_fault_before_there_is_an_exchange_is_denied() -> None:
     assert (flow.error.msg, ran.said) == (Error.KILLED_MESSAGE, ["error in hook requestheaders"])
 
 
-def test_a_fault_on_the_way_back_kills_the_response() -> None:
+def test_an_error_in_a_response_hook_kills_the_response() -> None:
     ran, flow = Ran(raising(ValueError())), tflow.tflow(resp=True)
     ran.runner.run(HttpResponseHeadersHook(flow), ran.owner)
     assert (flow.error and flow.error.msg, ran.said) == (Error.KILLED_MESSAGE, [])  # there is no exchange
@@ -149,14 +149,14 @@ def test_a_fault_on_the_way_back_kills_the_response() -> None:
     assert ran.said == ["error in hook responseheaders", "closed"]
 
 
-def test_a_fault_in_anything_else_ends_the_connection() -> None:
+def test_an_error_in_a_connection_hook_closes_the_connection() -> None:
     ran = Ran(raising(ValueError()))
     ran.runner.run(TlsStartClientHook(object()), ran.owner)  # type: ignore[arg-type] # whatever it is about
     assert ran.said == ["error in hook tls_start_client", "closed"]
 
 
 @pytest.mark.parametrize(("alpn", "http2"), [(b"h2", True), (b"http/1.1", False)])
-def test_the_tls_object_that_a_hook_sets_is_used_and_names_the_host_of_the_tunnel(alpn: bytes, *, http2: bool) -> None:
+def test_uses_the_tls_object_that_a_hook_sets_and_sends_the_tunnels_host_as_sni(alpn: bytes, *, http2: bool) -> None:
     connection = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
     got: list[bool] = []
 
@@ -175,7 +175,7 @@ def test_the_tls_object_that_a_hook_sets_is_used_and_names_the_host_of_the_tunne
     assert (got, server.sni) == ([http2, http2], "a.test")
 
 
-def test_of_a_malformed_request_a_hook_gets_the_reason() -> None:
+def test_passes_the_reason_to_the_hook_for_malformed_requests() -> None:
     got: list[object] = []
     runner = HookRunner(
         {"malformed": (lambda reason, _: got.append(reason),)}, TUNNEL, on_fault=pytest.fail, close=pytest.fail
@@ -184,7 +184,7 @@ def test_of_a_malformed_request_a_hook_gets_the_reason() -> None:
     assert got == ["bare LF"]
 
 
-def test_of_a_failed_handshake_a_hook_gets_the_error() -> None:
+def test_passes_the_error_to_the_hook_for_failed_handshakes() -> None:
     got: list[object] = []
     client = tflow.tclient_conn()
     client.error = "unknown ca"
@@ -193,7 +193,7 @@ def test_of_a_failed_handshake_a_hook_gets_the_error() -> None:
     assert got == ["unknown ca"]
 
 
-def test_an_order_to_stop_is_obeyed() -> None:
+def test_does_not_catch_keyboard_interrupt() -> None:
     ran = Ran(raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         ran.decide(tflow.tflow())

@@ -22,13 +22,13 @@ def asked() -> Wire:
 
 
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
-def test_an_interim_answer_is_not_the_answer(interim: bytes) -> None:
+def test_does_not_forward_interim_responses(interim: bytes) -> None:
     wire = asked()
     assert wire.server_sends(interim) == b""
     assert wire.server_sends(interim + OK) == OK
 
 
-def test_an_answer_in_pieces_is_one_answer() -> None:
+def test_reads_a_response_that_arrives_byte_by_byte() -> None:
     wire = asked()
     for at in range(len(OK)):
         wire.server_sends(OK[at : at + 1])
@@ -130,7 +130,7 @@ def test_response_to_head_with_ambiguous_framing_is_a_502() -> None:
 @pytest.mark.parametrize(
     "begun", [b"H", b"HTTP/1.1 200 OK\r\nX-Mark: bad-head\r\n", b"HTTP/1.1 100 Continue\r\n\r\nHTTP"]
 )
-def test_server_that_leaves_within_its_response_head_is_a_502_that_quotes_nothing(begun: bytes) -> None:
+def test_answers_502_if_the_server_closes_within_the_response_head(begun: bytes) -> None:
     wire = asked()
     wire.server_sends(begun)
     wire.closes(wire.servers[0])
@@ -139,7 +139,7 @@ def test_server_that_leaves_within_its_response_head_is_a_502_that_quotes_nothin
 
 
 @pytest.mark.parametrize("early", [OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"x"])
-def test_response_that_no_request_asked_for_goes_nowhere(early: bytes) -> None:
+def test_drops_an_unsolicited_response_and_closes_the_server(early: bytes) -> None:
     wire = asked()
     wire.server_sends(OK)
     wire.server_sends(early)
@@ -149,7 +149,7 @@ def test_response_that_no_request_asked_for_goes_nowhere(early: bytes) -> None:
     assert wire.server_sends(OK) == OK + OK
 
 
-def test_interim_answers_without_end_are_a_failure() -> None:
+def test_rejects_interim_responses_that_exceed_the_head_limit() -> None:
     wire = asked()
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
     got = wire.server_sends(interim * (HEAD_BYTES // len(interim)))
@@ -158,7 +158,7 @@ def test_interim_answers_without_end_are_a_failure() -> None:
     assert wire.closed == [wire.servers[0]]
 
 
-def test_interim_answers_are_counted_for_each_request_alone() -> None:
+def test_counts_interim_responses_for_each_request_separately() -> None:
     wire = asked()
     interim = b"HTTP/1.1 100 Continue\r\nX: %s\r\n\r\n" % (b"x" * (HEAD_BYTES * 2 // 3))
     assert wire.server_sends(interim + OK) == OK
@@ -167,7 +167,7 @@ def test_interim_answers_are_counted_for_each_request_alone() -> None:
 
 
 @pytest.mark.parametrize("endless", [b"1;", b"1\r\na\r\n0\r\nX: "])
-def test_a_chunks_size_and_trailers_have_an_end(endless: bytes) -> None:
+def test_limits_the_length_of_chunk_size_lines_and_trailers(endless: bytes) -> None:
     wire = asked()
     wire.server_sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + endless + b"x" * (HEAD_BYTES - 10))
     assert wire.closed == []
@@ -175,7 +175,7 @@ def test_a_chunks_size_and_trailers_have_an_end(endless: bytes) -> None:
     assert wire.closed == [wire.servers[0], wire.client]
 
 
-def test_what_comes_behind_an_answer_whose_request_goes_on_is_not_kept() -> None:
+def test_does_not_buffer_bytes_after_an_early_response() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\n")
     assert wire.server_sends(OK + b"x" * HEAD_BYTES) == OK
@@ -184,11 +184,11 @@ def test_what_comes_behind_an_answer_whose_request_goes_on_is_not_kept() -> None
     assert wire.closed == [wire.servers[0]]
 
 
-def test_a_switch_of_protocols_is_no_interim_answer() -> None:
+def test_forwards_101_switching_protocols() -> None:
     assert asked().server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n").startswith(b"HTTP/1.1 101")
 
 
-def test_trailers_end_the_answer_and_are_dropped() -> None:
+def test_drops_trailers_of_a_response() -> None:
     wire = asked()
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     got = wire.server_sends(chunked + b"2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n")
@@ -197,7 +197,7 @@ def test_trailers_end_the_answer_and_are_dropped() -> None:
     assert wire.server_sends(OK).endswith(OK)
 
 
-def test_chunks_that_came_together_go_on_as_one() -> None:
+def test_forwards_chunks_that_arrive_together_as_one_chunk() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -205,14 +205,14 @@ def test_chunks_that_came_together_go_on_as_one() -> None:
     assert wire.server_sends(b"e\r\n0\r\n\r\n").endswith(b"4\r\nabcd\r\n1\r\ne\r\n0\r\n\r\n")
 
 
-def test_a_head_without_end_is_a_failure() -> None:
+def test_answers_502_to_a_response_head_that_exceeds_the_limit() -> None:
     wire = asked()
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nX: " + b"y" * HEAD_BYTES)
     assert got.startswith(b"HTTP/1.1 502 Bad Gateway")
     assert b"malformed response from the server: its head is larger than 262144 bytes" in got
 
 
-def test_a_head_without_end_that_nobody_asked_for_closes_the_server() -> None:
+def test_closes_a_server_that_sends_an_unsolicited_endless_head() -> None:
     wire = asked()
     wire.server_sends(OK)
     wire.server_sends(b"x" * (HEAD_BYTES + 1))
@@ -220,13 +220,13 @@ def test_a_head_without_end_that_nobody_asked_for_closes_the_server() -> None:
     assert wire.closed == [wire.servers[0]]
 
 
-def test_a_server_that_leaves_before_it_answers_is_a_failure() -> None:
+def test_answers_502_if_the_server_closes_before_its_response() -> None:
     wire = asked()
     wire.closes(wire.servers[0])
     assert wire.to_client.startswith(b"HTTP/1.1 502 Bad Gateway")
 
 
-def test_a_body_without_a_length_is_framed_and_trailers_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sends_a_body_without_a_length_in_chunks_and_ends_it_at_the_trailers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FlowHooks, "request", lambda *_: None)  # which would drop them before
     wire = Http2Wire()
     wire.request(body=b"GET / HTTP/1.1", trailers=True)
@@ -235,13 +235,13 @@ def test_a_body_without_a_length_is_framed_and_trailers_end_it(monkeypatch: pyte
     assert body == b"e\r\nGET / HTTP/1.1\r\n0\r\n\r\n"
 
 
-def test_a_body_that_has_a_length_keeps_it() -> None:
+def test_forwards_a_body_with_its_content_length() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nok")
     assert wire.to_server == b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nok"
 
 
-def test_a_request_that_its_client_gave_up_is_no_whole_one_to_the_server() -> None:
+def test_resets_the_server_if_the_client_leaves_within_its_request_body() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nhalf")
     wire.closes(wire.client)
@@ -249,7 +249,7 @@ def test_a_request_that_its_client_gave_up_is_no_whole_one_to_the_server() -> No
 
 
 @pytest.mark.parametrize("reset", [True, False])
-def test_an_answer_that_ends_with_its_connection_is_whole_unless_that_was_reset(*, reset: bool) -> None:
+def test_cuts_a_response_without_a_length_only_if_the_server_resets_the_connection(*, reset: bool) -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     wire.server_sends(b"HTTP/1.1 200 OK\r\n\r\nas much as")

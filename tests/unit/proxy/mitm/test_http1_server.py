@@ -13,14 +13,14 @@ GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def test_a_request_goes_on_as_it_is() -> None:
+def test_forwards_a_request_unchanged() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     assert wire.to_server == GET
     assert wire.server_sends(OK) == OK
 
 
-def test_a_request_that_comes_in_pieces_is_one_request() -> None:
+def test_reads_a_request_that_arrives_byte_by_byte() -> None:
     wire = Wire(PLAIN)
     for at in range(len(GET)):
         wire.client_sends(GET[at : at + 1])
@@ -28,7 +28,7 @@ def test_a_request_that_comes_in_pieces_is_one_request() -> None:
     assert len(wire.wakeups) == 1
 
 
-def test_a_request_to_the_proxy_goes_to_the_host_it_names() -> None:
+def test_forwards_an_explicit_proxy_request_to_the_host_that_it_names() -> None:
     wire = Wire(Tunnel(client="", carries=Carries.PROXY))
     wire.client_sends(b"GET http://b.test:81/x HTTP/1.1\r\nHost: b.test:81\r\n\r\n")
     assert wire.servers[0].address == ("b.test", 81)
@@ -42,13 +42,13 @@ def test_a_request_to_the_proxy_goes_to_the_host_it_names() -> None:
         (b"Transfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\n\r\n", b"\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
     ],
 )
-def test_bodies_are_read_by_their_framing(body: bytes, wanted: bytes) -> None:
+def test_reads_bodies_with_a_content_length_and_chunked_bodies(body: bytes, wanted: bytes) -> None:
     wire = Wire(PLAIN)
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\n" + body)
     assert wire.to_server.endswith(wanted)
 
 
-def test_a_bad_head_is_answered_logged_and_the_end() -> None:
+def test_answers_and_logs_a_malformed_head_and_closes_the_connection() -> None:
     log = Malformed()
     wire = Wire(PLAIN, log)
     answer = wire.client_sends(b"GET /x HTTP/1.1\nHost: a.test\n\n")
@@ -60,7 +60,7 @@ def test_a_bad_head_is_answered_logged_and_the_end() -> None:
     assert wire.servers == []
 
 
-def test_a_head_that_does_not_end_is_not_waited_for() -> None:
+def test_answers_408_if_the_request_head_does_not_arrive_in_time() -> None:
     log = Malformed()
     wire = Wire(PLAIN, log, limits=Limits(head_seconds=3))
     wire.client_sends(b"GET /x HTT")
@@ -70,7 +70,7 @@ def test_a_head_that_does_not_end_is_not_waited_for() -> None:
     assert log.reasons == ["the request head did not arrive in time"]
 
 
-def test_a_clock_that_strikes_late_means_nothing() -> None:
+def test_ignores_the_timer_of_a_head_that_has_arrived() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET[:5])
     wire.client_sends(GET[5:])
@@ -78,13 +78,13 @@ def test_a_clock_that_strikes_late_means_nothing() -> None:
     assert wire.to_client == b""
 
 
-def test_a_client_that_leaves_between_requests_is_let_go() -> None:
+def test_sends_nothing_to_a_client_that_leaves_between_requests() -> None:
     wire = Wire(PLAIN)
     wire.closes(wire.client)
     assert (wire.to_client, wire.servers) == (b"", [])
 
 
-def test_a_client_that_has_a_part_of_an_answer_is_not_told_goodbye() -> None:
+def test_cuts_the_client_connection_if_the_server_closes_within_a_response() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     wire.server_sends(OK[:-1])
@@ -94,7 +94,7 @@ def test_a_client_that_has_a_part_of_an_answer_is_not_told_goodbye() -> None:
 
 
 @pytest.mark.parametrize(("length", "reset"), [(b"Content-Length: 9\r\n", False), (b"", True)])
-def test_a_part_whose_end_would_look_like_one_ends_in_a_reset(length: bytes, *, reset: bool) -> None:
+def test_resets_the_client_after_a_cut_response_without_a_length(length: bytes, *, reset: bool) -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     wire.server_sends(b"HTTP/1.1 200 OK\r\n" + length + b"\r\npart")
@@ -107,7 +107,7 @@ CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r
 
 
 @pytest.mark.parametrize("pieces", [[CHUNKED + b"no chunk\r\n" + GET], [CHUNKED, b"no chunk\r\n" + GET, GET]])
-def test_behind_a_body_that_cannot_be_read_no_request_begins(pieces: list[bytes]) -> None:
+def test_reads_no_request_after_a_malformed_body(pieces: list[bytes]) -> None:
     log = Malformed()
     wire = Wire(PLAIN, log, Deny())
     for piece in pieces:
@@ -119,7 +119,7 @@ def test_behind_a_body_that_cannot_be_read_no_request_begins(pieces: list[bytes]
     assert log.reasons == ["malformed body: a malformed chunk size line"] * (len(pieces) > 1)
 
 
-def test_a_client_that_leaves_within_a_chunked_body_is_gone() -> None:
+def test_resets_the_server_if_the_client_leaves_within_a_chunked_body() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(CHUNKED + b"5\r\nhel")
     wire.closes(wire.client)
@@ -132,7 +132,7 @@ CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 @pytest.mark.parametrize("answer", [ENDLESS, CLOSING])
 @pytest.mark.parametrize("rest", [b"0\r\n\r\n" + GET, b"no chunk\r\n" + GET, None])
-def test_the_last_response_ends_before_its_request_does(answer: bytes, rest: bytes | None) -> None:
+def test_closes_after_the_request_body_if_the_last_response_ends_first(answer: bytes, rest: bytes | None) -> None:
     log = Malformed()
     wire = Wire(PLAIN, log)
     wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
@@ -148,7 +148,7 @@ def test_the_last_response_ends_before_its_request_does(answer: bytes, rest: byt
     assert wire.faults == []
 
 
-def test_each_of_the_requests_in_one_packet_has_its_turn() -> None:
+def test_serves_pipelined_requests_of_one_packet_in_turn() -> None:
     assert Wire(PLAIN, Deny()).client_sends(GET * 3).count(b"HTTP/1.1 403") == 3
     wire = Wire(PLAIN, Deny())
     wire.hasty = False
@@ -157,7 +157,7 @@ def test_each_of_the_requests_in_one_packet_has_its_turn() -> None:
         assert wire.to_client.count(b"HTTP/1.1 403") == answers
 
 
-def test_a_turn_that_others_took_is_over() -> None:
+def test_ignores_the_wakeup_of_a_turn_that_is_already_over() -> None:
     wire = Wire(PLAIN)
     wire.hasty = False
     wire.client_sends(GET * 3)
@@ -167,7 +167,7 @@ def test_a_turn_that_others_took_is_over() -> None:
     assert (wire.to_server, wire.to_client) == (GET * 2, OK)
 
 
-def test_what_came_before_the_switch_to_a_websocket_goes_through_it() -> None:
+def test_forwards_websocket_frames_that_arrived_before_the_switch() -> None:
     upgrade = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
     wire = Wire(PLAIN)
     wire.client_sends(GET[:-4] + upgrade + b"\x82\x85" + bytes(4) + b"early")

@@ -8,7 +8,7 @@ from agent_sandbox.proxy.wire.hpack import BoundedEncoder
 from layer_harness import PLAIN, Wire
 
 
-def test_a_server_that_speaks_http2_has_no_say_in_how_much_is_remembered() -> None:
+def test_ignores_a_server_that_asks_for_a_larger_header_table() -> None:
     wire = Wire(PLAIN)
     wire.server_alpn = b"h2"
     wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
@@ -18,7 +18,7 @@ def test_a_server_that_speaks_http2_has_no_say_in_how_much_is_remembered() -> No
     assert end.h2_conn.encoder.header_table_size == 4096
 
 
-def test_why_a_connection_ended_is_told_without_what_the_server_said() -> None:
+def test_the_reason_for_a_closed_connection_does_not_quote_the_server() -> None:
     wire = Wire(PLAIN)
     wire.server_alpn = b"h2"
     wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
@@ -60,7 +60,7 @@ def test_header_fields_of_a_response_that_has_ended_no_longer_count() -> None:
 
 
 @pytest.mark.parametrize("value", [b"a\rb", b"a\nb", b"a\0b", b"a\r\n b"])
-def test_line_break_or_nul_in_a_field_is_not_forwarded(value: bytes) -> None:
+def test_does_not_forward_a_field_with_a_line_break_or_nul(value: bytes) -> None:
     wire = Wire(PLAIN)
     wire.server_alpn = b"h2"
     wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")

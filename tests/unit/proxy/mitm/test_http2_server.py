@@ -11,7 +11,7 @@ from layer_harness import HTTP2_FIELDS, Http2Wire, Malformed
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
+def test_forwards_an_http2_request_to_an_http1_server() -> None:
     client = Http2Wire()
     client.request()
     assert client.to_server.startswith(b"POST /x HTTP/1.1\r\nHost: a.test\r\n")
@@ -21,7 +21,7 @@ def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
     assert h2.events.StreamEnded in kinds
 
 
-def test_a_client_has_no_say_in_how_much_is_remembered() -> None:
+def test_ignores_a_client_that_asks_for_a_larger_header_table() -> None:
     client = Http2Wire()
     client.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31 - 1})
     client.client_sends(client.h2.data_to_send())
@@ -32,7 +32,7 @@ def test_a_client_has_no_say_in_how_much_is_remembered() -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_streams_that_are_only_cancelled_use_up_a_connection(*, ends: bool, at_once: bool) -> None:
+def test_closes_the_connection_after_too_many_cancelled_streams(*, ends: bool, at_once: bool) -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(streams_reset=2))
     for turn in range(3):
@@ -47,7 +47,7 @@ def test_streams_that_are_only_cancelled_use_up_a_connection(*, ends: bool, at_o
     assert client.client in client.closed
 
 
-def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
+def test_does_not_count_the_reset_of_a_stream_that_has_ended() -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(streams_reset=0))
     client.request()
@@ -69,7 +69,7 @@ def test_a_request_that_ends_before_its_content_length_is_malformed(sent: bytes,
     assert (client.client in client.closed) == bool(reasons)
 
 
-def test_fields_of_requests_under_way_are_bounded_together() -> None:
+def test_limits_the_header_fields_of_all_open_requests_together() -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(held_bytes=5_000))
     for _ in range(3):
@@ -79,7 +79,7 @@ def test_fields_of_requests_under_way_are_bounded_together() -> None:
     assert (log.reasons, client.client in client.closed) == (["too many header fields in the requests under way"], True)
 
 
-def test_fields_of_cancelled_requests_that_wait_for_a_server_count_too() -> None:
+def test_counts_header_fields_of_cancelled_requests_that_wait_for_a_server() -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(held_bytes=5_000))
     client.patient = True
@@ -92,7 +92,7 @@ def test_fields_of_cancelled_requests_that_wait_for_a_server_count_too() -> None
     assert log.reasons == ["too many header fields in the requests under way"]
 
 
-def test_fields_of_requests_that_are_over_count_no_longer() -> None:
+def test_does_not_count_header_fields_of_finished_requests() -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(held_bytes=5_000))
     for _ in range(9):
@@ -102,7 +102,7 @@ def test_fields_of_requests_that_are_over_count_no_longer() -> None:
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_fields_of_requests_that_were_answered_early_count_until_they_end(*, ends: bool) -> None:
+def test_counts_header_fields_of_requests_with_an_early_response_until_the_requests_end(*, ends: bool) -> None:
     log = Malformed()
     client = Http2Wire(log, limits=Limits(held_bytes=5_000))
     for number in (1, 3, 5):

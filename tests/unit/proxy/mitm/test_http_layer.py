@@ -48,13 +48,13 @@ def http_layer(wire: Wire) -> StrictHttpLayer:
     return layer
 
 
-def test_a_tunnel_leads_to_its_destination_whatever_a_request_says() -> None:
+def test_a_tunnel_connects_to_its_destination_even_if_a_request_names_another_host() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET % b"evil.test")
     assert [server.address for server in wire.servers] == [("a.test", 80)]
 
 
-def test_one_connection_serves_the_next_request_too() -> None:
+def test_the_next_request_uses_the_same_server_connection() -> None:
     wire = Wire(PLAIN)
     for _ in range(2):
         wire.client_sends(GET % b"a.test")
@@ -62,7 +62,7 @@ def test_one_connection_serves_the_next_request_too() -> None:
     assert len(wire.servers) == 1
 
 
-def test_a_response_that_is_searched_is_read_in_small_parts_until_its_head_shows_that_it_is_not_compressed() -> None:
+def test_read_size_of_a_searched_response_depends_on_its_head_and_compression() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET % b"a.test")
     seen = [wire.layer.searched_read]
@@ -76,19 +76,19 @@ def test_a_response_that_is_searched_is_read_in_small_parts_until_its_head_shows
     assert seen == [0, SMALL_READ, 0, COMPRESSED_READ]
 
 
-def test_the_strict_ends_are_in_place() -> None:
+def test_uses_the_strict_http1_and_http2_servers_for_clients() -> None:
     for alpn, kind in ((None, StrictHttp1Server), (b"h2", StrictHttp2Server)):
         wire = Wire(PLAIN, alpn=alpn)
         assert type(http_layer(wire).connections[wire.client]) is kind
 
 
-def test_each_request_is_a_strict_stream() -> None:
+def test_uses_a_strict_stream_for_each_request() -> None:
     wire = Wire(PLAIN)
     wire.client_sends((GET % b"a.test")[:-4] + b"\r\nContent-Length: 1\r\n\r\n")
     assert [type(stream) for stream in http_layer(wire).streams.values()] == [StrictStream]
 
 
-def test_tls_is_ended_before_http_begins() -> None:
+def test_terminates_tls_below_the_http_layer() -> None:
     wire = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443))
     layer = wire.layer._child
     assert isinstance(layer, RejectionTls)
@@ -123,7 +123,7 @@ class Tls:
         (AbortConnection, True, ConnectionState.OPEN, None),
     ],
 )
-def test_goodbye_is_said_to_a_client_that_was_not_cut_off(
+def test_sends_close_notify_only_on_an_orderly_close_of_an_established_connection(
     command: type[commands.CloseConnection], *, established: bool, state: ConnectionState, said: bytes | None
 ) -> None:
     layer = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)).layer._child
@@ -136,7 +136,7 @@ def test_goodbye_is_said_to_a_client_that_was_not_cut_off(
     assert sent == ([said, close] if said else [close])
 
 
-def test_a_connection_to_the_proxy_leads_where_each_request_says() -> None:
+def test_an_explicit_proxy_connection_connects_to_the_host_of_each_request() -> None:
     wire = Wire(Tunnel(client="", carries=Carries.PROXY))
     for host in ("a.test", "b.test"):
         wire.client_sends(f"GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
@@ -144,7 +144,7 @@ def test_a_connection_to_the_proxy_leads_where_each_request_says() -> None:
     assert [server.address for server in wire.servers] == [("a.test", 80), ("b.test", 80)]
 
 
-def test_a_failed_connection_is_tried_again() -> None:
+def test_the_next_request_retries_a_failed_server_connection() -> None:
     wire = Wire(PLAIN)
     wire.refuse_dial = NotReached("gone")
     wire.client_sends(GET % b"a.test")
@@ -153,7 +153,7 @@ def test_a_failed_connection_is_tried_again() -> None:
     assert len(wire.servers) == 1
 
 
-def test_servers_that_are_gone_or_were_not_reached_are_forgotten() -> None:
+def test_forgets_servers_that_closed_or_were_not_reached() -> None:
     wire = Wire(PLAIN)
     for _ in range(3):
         wire.refuse_dial = NotReached("gone")
@@ -166,7 +166,7 @@ def test_servers_that_are_gone_or_were_not_reached_are_forgotten() -> None:
     assert [*http_layer(wire).connections] == [wire.client, wire.servers[3]]
 
 
-def test_a_server_that_is_gone_is_known_for_as_long_as_its_stream_goes_on() -> None:
+def test_keeps_a_closed_server_while_its_stream_is_open() -> None:
     wire = Http2Wire()
     wire.request(body=b"half", trailers=True)
     gone = wire.servers[0]
@@ -177,7 +177,7 @@ def test_a_server_that_is_gone_is_known_for_as_long_as_its_stream_goes_on() -> N
     assert (gone in http_layer(wire).connections, len(wire.servers)) == (True, 2)
 
 
-def test_a_few_servers_that_nothing_is_asked_of_are_kept() -> None:
+def test_keeps_idle_server_connections_up_to_the_limit() -> None:
     wire = Wire(Tunnel(client="10.0.0.3", carries=Carries.PROXY), limits=Limits(servers_idle=2))
     for host in (b"a", b"b", b"c", b"d", b"a"):
         wire.client_sends(b"GET http://%s.test/ HTTP/1.1\r\nHost: %s.test\r\n\r\n" % (host, host))
@@ -186,26 +186,26 @@ def test_a_few_servers_that_nothing_is_asked_of_are_kept() -> None:
     assert (wire.closed, again.address, c.connected, d.connected) == ([a, b], ("a.test", 80), True, True)
 
 
-def test_a_hook_that_nobody_waits_for_is_run_once() -> None:
+def test_runs_a_nonblocking_hook_once() -> None:
     log = Malformed()
     Wire(PLAIN, log).client_sends(b"\0")
     assert log.reasons == ["the request does not begin with a method"]
 
 
-def test_it_knows_what_waits_for_the_client_and_what_for_servers() -> None:
+def test_counts_buffered_bytes_for_the_client_and_for_servers_separately() -> None:
     wire = Http2Wire()
     wire.request()
     wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + bytes(70_000))
     assert (wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (70_000 - 65_535, 0)
 
 
-def test_it_knows_what_has_come_behind_a_request() -> None:
+def test_counts_the_bytes_that_arrived_after_the_current_request() -> None:
     wire = Wire(PLAIN)
     wire.client_sends((GET % b"a.test") * 3)
     assert (wire.layer.behind, Http2Wire().layer.behind) == (len(GET % b"a.test") * 2, 0)
 
 
-def test_what_one_event_sends_is_written_once() -> None:
+def test_joins_all_data_of_one_event_into_one_write() -> None:
     wire = Wire(PLAIN, Deny())
     led_to = wire.layer.handle_event(events.DataReceived(wire.client, GET % b"a.test"))
     (answer,) = (command.data for command in led_to if isinstance(command, commands.SendData))
@@ -214,7 +214,7 @@ def test_what_one_event_sends_is_written_once() -> None:
     assert b'"reason": "no"' in body
 
 
-def test_it_is_idle_between_requests() -> None:
+def test_is_idle_between_requests() -> None:
     wire = Wire(PLAIN)
     assert wire.layer.idle
     wire.client_sends(GET % b"a.test")
@@ -223,7 +223,7 @@ def test_it_is_idle_between_requests() -> None:
     assert wire.layer.idle
 
 
-def test_a_new_policy_ends_those_streams_that_it_does_not_allow(policy: Callable[[str], Policy]) -> None:
+def test_a_new_policy_ends_only_the_streams_that_it_denies(policy: Callable[[str], Policy]) -> None:
     old = policy("domains: [a.test]")
     wire = Http2Wire(Enforcer(lambda: old, clock=lambda: 0.0))
     wire.request(body=b"", trailers=False)
@@ -237,7 +237,7 @@ def test_a_new_policy_ends_those_streams_that_it_does_not_allow(policy: Callable
     assert (event.ended, answered, len(http_layer(wire).streams)) == (1, {1}, 1)
 
 
-def test_who_waits_for_a_server_that_another_waits_for_too_hears_at_once_that_it_is_denied(
+def test_a_new_policy_denies_one_of_two_streams_that_wait_for_the_same_server_at_once(
     policy: Callable[[str], Policy],
 ) -> None:
     old, new = (
@@ -255,7 +255,7 @@ def test_who_waits_for_a_server_that_another_waits_for_too_hears_at_once_that_it
     assert b"/gone" not in wire.to_server
 
 
-def test_a_stream_that_ended_leaves_its_timer_to_nobody() -> None:
+def test_ignores_the_timer_of_a_stream_that_has_ended() -> None:
     wire = Wire(PLAIN)
     http = http_layer(wire)
     stream = StrictStream(http.context.fork(), 1, Limits())
@@ -275,7 +275,7 @@ def waiting(wire: Wire) -> Waiting:
     return exchange.waiting
 
 
-def test_a_request_that_waits_goes_on_when_it_is_resumed() -> None:
+def test_a_waiting_request_is_forwarded_when_it_is_resumed() -> None:
     wire = Wire(PLAIN, Wait())
     assert wire.client_sends(GET % b"a.test") == b""
     waiting(wire).end("")
@@ -288,7 +288,7 @@ def test_a_request_that_waits_goes_on_when_it_is_resumed() -> None:
     assert wire.faults == []
 
 
-def test_a_request_that_waits_in_vain_is_answered_with_its_denial() -> None:
+def test_a_waiting_request_that_is_not_allowed_gets_its_denial() -> None:
     wire = Wire(PLAIN, Wait())
     wire.client_sends(GET % b"a.test")
     waiting(wire).end("nobody answered")
@@ -296,7 +296,7 @@ def test_a_request_that_waits_in_vain_is_answered_with_its_denial() -> None:
     assert (b"nobody answered" in wire.sent[wire.client], wire.servers) == (True, [])
 
 
-def test_a_request_whose_stream_has_ended_is_not_resumed() -> None:
+def test_does_not_resume_a_request_whose_stream_has_ended() -> None:
     wire = Wire(PLAIN, Wait())
     wire.client_sends(GET % b"a.test")
     waiting(wire).end("")
@@ -313,7 +313,7 @@ class Allows:
         return True
 
 
-def test_a_connection_over_http2_that_is_open_is_used_before_a_shared_one() -> None:
+def test_prefers_an_open_http2_connection_to_a_shared_connection() -> None:
     wire = Http2Wire()
     http_layer(wire)._sharing = cast("Sharing", Allows())
     wire.server_alpn = b"h2"
@@ -329,7 +329,7 @@ def test_a_connection_over_http2_that_is_open_is_used_before_a_shared_one() -> N
 
 
 @pytest.mark.usefixtures("http1")
-async def test_of_two_requests_at_once_one_is_sent_on_a_shared_connection(stage: Stage) -> None:
+async def test_opens_two_connections_for_two_concurrent_requests_and_keeps_one_in_the_pool(stage: Stage) -> None:
     async with stage() as on:
         client = await on.http2()
         numbers, servers = [], []
@@ -345,7 +345,7 @@ async def test_of_two_requests_at_once_one_is_sent_on_a_shared_connection(stage:
 
 
 @pytest.mark.usefixtures("http1")
-async def test_without_the_lane_there_are_no_shared_connections(stage: Stage, policy: Callable[[str], Policy]) -> None:
+async def test_does_not_share_connections_if_the_lane_is_off(stage: Stage, policy: Callable[[str], Policy]) -> None:
     async with stage() as on:
         on.policy = policy("domains: [a.test]\nsettings: {http1: mitmproxy}")
         _, (reader, _) = await on.answered_over_http2()

@@ -64,12 +64,12 @@ assert bulk_tls.tls is tls
 """
 
 
-def test_a_proxy_that_starts_imports_nothing_of_mitmproxy() -> None:
+def test_starting_the_proxy_imports_only_stubs_of_mitmproxy() -> None:
     modules = brought_along("import agent_sandbox.proxy.run, agent_sandbox.proxy.lane.choice")
     assert {name for name in modules if name.startswith("mitmproxy")} == {*STUBBED}
 
 
-async def test_the_session_is_loaded_with_our_classes_in_mitmproxys_layers() -> None:
+async def test_loading_the_session_installs_our_classes_in_mitmproxys_layers() -> None:
     loader = Loader(_session, lambda: 0.0)
     first, second, third = await asyncio.gather(loader.load(), loader.load(), load_session())
     assert first is second is third is Session
@@ -77,7 +77,7 @@ async def test_the_session_is_loaded_with_our_classes_in_mitmproxys_layers() -> 
     assert tls.ServerTLSLayer is BulkServerTls
 
 
-async def test_a_connection_that_ends_during_the_import_does_not_stop_it() -> None:
+async def test_a_connection_that_ends_during_the_import_does_not_cancel_the_import() -> None:
     loader = Loader(_session, lambda: 0.0)
     first = asyncio.create_task(loader.load())
     await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_a_connection_that_ends_during_the_import_does_not_stop_it() -> No
     assert (await asyncio.gather(first, return_exceptions=True))[0].__class__ is asyncio.CancelledError
 
 
-async def test_an_import_that_fails_is_tried_again_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
+async def test_retries_a_failed_import_after_a_delay(caplog: pytest.LogCaptureFixture) -> None:
     tries, now, finders = [], [0.0], [*sys.meta_path]
 
     def import_at_last() -> type[Session]:
@@ -126,7 +126,7 @@ async def test_two_clients_at_once_import_once() -> None:
     assert (await first, await second, imports) == (Session, Session, [1])
 
 
-async def test_a_thread_that_imports_meanwhile_misses_no_finder() -> None:
+async def test_keeps_all_finders_on_sys_meta_path_during_the_import() -> None:
     before, finders, during = sys.meta_path, [*sys.meta_path], []
 
     def import_it() -> type[Session]:
@@ -137,7 +137,7 @@ async def test_a_thread_that_imports_meanwhile_misses_no_finder() -> None:
     assert (before, during[0][1:]) == (finders, finders)
 
 
-async def test_an_import_that_ends_with_more_than_an_error_serves_nothing() -> None:
+async def test_raises_a_base_exception_of_the_import_and_then_reports_the_failed_import() -> None:
     def panic() -> type[Session]:
         raise BaseException("panicked")  # noqa: TRY002 - as Rust modules do
 
@@ -147,11 +147,11 @@ async def test_an_import_that_ends_with_more_than_an_error_serves_nothing() -> N
     assert await loader.load() == f"mitmproxy cannot be imported; {AGAIN}"
 
 
-def test_nothing_of_a_failed_import_is_used_by_the_next() -> None:
+def test_a_failed_import_leaves_no_modules_for_the_next_import() -> None:
     subprocess.run([sys.executable, "-c", FAILS_OFTEN], check=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
-def test_only_what_the_same_thread_imported_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgets_only_modules_that_the_same_thread_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["elsewhere", "json.tool", "here", "here.below", "hereafter", "kept", "kept.module"]
     imports = Imports(get_ident())
     other = Thread(target=imports.find_spec, args=("elsewhere", None))

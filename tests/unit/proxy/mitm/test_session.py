@@ -100,7 +100,7 @@ class Dialling:
         return self.stage.dial()
 
 
-async def test_a_request_goes_to_the_server_and_its_answer_comes_back() -> None:
+async def test_forwards_a_request_to_the_server_and_its_response_to_the_client() -> None:
     stage = Stage()
     stage.client.feed_data(GET)
     stage.server.feed_data(OK)
@@ -123,7 +123,7 @@ async def test_refused_server_connection_is_answered_with_403() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError(), asyncio.CancelledError()])
-async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
+async def test_answers_a_request_if_dialling_raises_an_error(error: BaseException) -> None:
     stage = Stage()
 
     def fall_over() -> Streams:
@@ -144,7 +144,7 @@ REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80
     ("tunnel", "address"),
     [(PLAIN, None), (PLAIN, ("b.test", 80)), (PLAIN, ("a.test", 81)), (REFUSED, ("a.test", 80))],
 )
-async def test_only_the_decided_destination_is_dialled(tunnel: Tunnel, address: tuple[str, int] | None) -> None:
+async def test_dials_only_the_decided_destination(tunnel: Tunnel, address: tuple[str, int] | None) -> None:
     stage = Stage(tunnel)
     seen: list[events.Event] = []
     stage.session.server_event = keep(seen)  # type: ignore[method-assign]
@@ -161,7 +161,7 @@ def keep(seen: list[events.Event]) -> Any:  # noqa: ANN401 - stands in for a met
     return server_event
 
 
-async def test_a_server_that_never_shakes_hands_is_given_up() -> None:
+async def test_aborts_a_server_that_does_not_complete_the_tls_handshake_in_time() -> None:
     stage = Stage(limits=Limits(hello_seconds=0.01))
     for tls, wanted in ((False, ""), (True, "aborted")):
         connection = Server(address=("a.test", 80), tls=tls)
@@ -170,7 +170,7 @@ async def test_a_server_that_never_shakes_hands_is_given_up() -> None:
         assert stage.to_server.ended == wanted
 
 
-async def test_a_fault_in_the_engine_is_a_line_and_the_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_in_mitmproxy_is_recorded_and_aborts_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     stage.session.log("hello", logging.WARNING)
     assert stage.lines == []
@@ -184,7 +184,7 @@ async def test_a_fault_in_the_engine_is_a_line_and_the_end(caplog: pytest.LogCap
     assert "it has crashed" in caplog.text
 
 
-async def test_a_cancellation_within_the_layers_is_the_end() -> None:
+async def test_a_cancellation_in_the_layers_aborts_the_connection() -> None:
     stage = Stage()
 
     def cancelled(_: events.Event) -> list[commands.Command]:
@@ -196,7 +196,7 @@ async def test_a_cancellation_within_the_layers_is_the_end() -> None:
     assert stage.to_client.ended == "aborted"
 
 
-async def test_a_connection_that_is_gone_cannot_be_ended_again() -> None:
+async def test_abort_ignores_a_client_connection_that_is_already_gone() -> None:
     stage = Stage()
     kept = stage.session.transports.pop(stage.session.client)
     stage.session.abort()
@@ -204,7 +204,7 @@ async def test_a_connection_that_is_gone_cannot_be_ended_again() -> None:
     stage.session.transports[stage.session.client] = kept
 
 
-async def test_requests_to_the_proxy_may_go_anywhere_that_they_name() -> None:
+async def test_forwards_an_explicit_proxy_request_to_the_host_that_it_names() -> None:
     stage = Stage(Tunnel(client="", carries=Carries.PROXY))
     stage.client.feed_data(GET.replace(b"/x", b"http://a.test/x"))
     stage.server.feed_data(OK)
@@ -213,7 +213,7 @@ async def test_requests_to_the_proxy_may_go_anywhere_that_they_name() -> None:
     assert stage.to_client.written == OK
 
 
-async def test_a_sender_is_paused_while_the_other_side_takes_no_more() -> None:
+async def test_pauses_a_sender_while_too_many_bytes_are_buffered_for_the_other_side() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     held, steps = [20, 20, 5], []
 
@@ -232,7 +232,7 @@ async def test_a_sender_is_paused_while_the_other_side_takes_no_more() -> None:
     assert steps == [True] * 3
 
 
-async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pauses_reading_for_as_long_as_expensive_work_took(monkeypatch: pytest.MonkeyPatch) -> None:
     stage, slept = Stage(), []
 
     async def sleep(seconds: float) -> None:
@@ -245,7 +245,7 @@ async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pyte
     assert [round(seconds) for seconds in slept] == [300]
 
 
-async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
+async def test_reads_connections_that_are_or_can_become_http2_in_small_parts() -> None:
     session = Stage().session
     client = session.client
     seen = [session._read_size(client)]
@@ -257,7 +257,7 @@ async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
     assert seen == [LARGE_READ, SMALL_READ, LARGE_READ, SMALL_READ]
 
 
-async def test_what_a_server_sends_is_read_in_small_parts_while_a_search_of_it_may_be_costly(
+async def test_reads_from_a_server_in_the_size_that_the_search_for_echoes_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Stage().session
@@ -266,7 +266,7 @@ async def test_what_a_server_sends_is_read_in_small_parts_while_a_search_of_it_m
     assert (session._read_size(server), session._read_size(session.client)) == (COMPRESSED_READ, LARGE_READ)
 
 
-async def test_of_a_crowd_each_reads_and_holds_less() -> None:
+async def test_each_session_reads_and_buffers_less_when_there_are_many() -> None:
     stage = Stage(limits=Limits(crowd=2, held_bytes=1_000))
     session, others = stage.session, [Stage().session for _ in range(2)]
     session.layer.held = lambda *, to_client: 600 + to_client  # type: ignore[method-assign]
@@ -280,7 +280,7 @@ async def test_of_a_crowd_each_reads_and_holds_less() -> None:
     assert session._holds_much(to_client=True)
 
 
-async def test_a_session_counts_for_as_long_as_it_serves() -> None:
+async def test_counts_a_session_only_while_it_serves() -> None:
     stage = Stage()
     serving = await started(stage)
     assert stage.session._engine.crowded == 1 / Limits().crowd
@@ -290,7 +290,7 @@ async def test_a_session_counts_for_as_long_as_it_serves() -> None:
     assert stage.session._engine.crowded == 0
 
 
-async def test_a_client_is_paused_whose_requests_wait_for_an_answer() -> None:
+async def test_pauses_a_client_that_sends_too_many_requests_before_a_response() -> None:
     stage = Stage(limits=Limits(head_bytes=60))
     serving = await started(stage)
     keep_alive = GET.replace(b"Connection: close\r\n", b"")
@@ -308,13 +308,13 @@ async def test_a_client_is_paused_whose_requests_wait_for_an_answer() -> None:
     assert (stage.to_client.written, stage.to_server.written) == (OK * 5, keep_alive * 4 + GET)
 
 
-async def test_one_side_goes_on_while_the_other_is_paused() -> None:
+async def test_does_not_pause_a_second_side_while_the_first_is_paused() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     stage.session._paused = True
     await stage.session.drain_writers()
 
 
-async def test_no_server_is_dialled_for_a_client_that_has_left() -> None:
+async def test_does_not_dial_a_server_for_a_client_that_has_left() -> None:
     stage = Stage()
     seen: list[events.Event] = []
     stage.session.server_event = keep(seen)  # type: ignore[method-assign]
@@ -325,13 +325,13 @@ async def test_no_server_is_dialled_for_a_client_that_has_left() -> None:
     assert (connection.error, len(seen)) == (INTERRUPTED, 1)
 
 
-async def test_what_a_server_sends_after_the_client_has_left_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drain_writers_does_not_fail_after_the_client_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     monkeypatch.delitem(stage.session.transports, stage.session.client)
     await stage.session.drain_writers()
 
 
-async def test_what_is_ended_takes_along_a_server_that_takes_no_more() -> None:
+async def test_abort_also_ends_a_server_connection_that_accepts_no_more_data() -> None:
     stage = Stage()
     serving = await started(stage)
     keep_alive = GET.replace(b"Connection: close\r\n", b"")
@@ -367,7 +367,7 @@ async def started(stage: Stage) -> asyncio.Task[None]:
     return serving
 
 
-async def test_an_idle_connection_ends_with_its_host() -> None:
+async def test_a_new_policy_aborts_an_idle_connection_whose_host_it_denies() -> None:
     stage = Stage()
     serving = await started(stage)
     assert await stage.session.review(revised("a.test", "a.test")) is False
@@ -378,7 +378,7 @@ async def test_an_idle_connection_ends_with_its_host() -> None:
     await serving
 
 
-async def test_a_refused_tunnel_ends_when_it_would_not_be_refused() -> None:
+async def test_a_new_policy_that_allows_the_host_aborts_a_denied_tunnel() -> None:
     stage = Stage(REFUSED)
     serving = await started(stage)
     assert await stage.session.review(revised("b.test", "b.test")) is False
@@ -388,7 +388,9 @@ async def test_a_refused_tunnel_ends_when_it_would_not_be_refused() -> None:
     await serving
 
 
-async def test_a_connection_with_a_request_gets_a_moment_for_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_with_a_request_that_the_new_policy_denies_lingers_before_the_abort(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
     stage = Stage()
     serving = await started(stage)
@@ -403,7 +405,7 @@ async def test_a_connection_with_a_request_gets_a_moment_for_last_words(monkeypa
     await serving
 
 
-async def test_the_other_streams_of_http2_live_on() -> None:
+async def test_keeps_the_http2_connection_when_a_review_ends_one_stream() -> None:
     stage = Stage()
     serving = await started(stage)
     stage.session.client.alpn = b"h2"
@@ -418,7 +420,7 @@ async def test_the_other_streams_of_http2_live_on() -> None:
     serving.cancel()
 
 
-async def test_a_connection_to_the_proxy_loses_its_servers_alone() -> None:
+async def test_a_new_policy_ends_only_the_server_connections_of_an_explicit_proxy_connection() -> None:
     stage = Stage(Tunnel(client="", carries=Carries.PROXY))
     serving = await started(stage)
     stage.client.feed_data(b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n")
@@ -444,7 +446,7 @@ async def dialling(stage: Stage) -> asyncio.Task[None]:
     return serving
 
 
-async def test_what_is_being_dialled_is_dropped_with_its_host() -> None:
+async def test_a_new_policy_that_denies_the_host_cancels_the_dialling() -> None:
     stage = Stage()
     serving = await dialling(stage)
     (server,) = [peer for peer in stage.session.transports if isinstance(peer, Server)]
@@ -460,7 +462,7 @@ async def test_what_is_being_dialled_is_dropped_with_its_host() -> None:
     assert stage.to_server.written == b""
 
 
-async def test_what_is_being_dialled_goes_on_where_it_may() -> None:
+async def test_a_new_policy_that_allows_the_host_does_not_cancel_the_dialling() -> None:
     stage = Stage()
     serving = await dialling(stage)
     stage.policy = allowing("a.test")
@@ -472,7 +474,7 @@ async def test_what_is_being_dialled_goes_on_where_it_may() -> None:
     assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
 
 
-async def test_what_was_reached_is_held_against_the_policy_that_is_in_force_then() -> None:
+async def test_closes_a_server_that_the_policy_at_the_end_of_dialling_denies() -> None:
     stage = Stage()
     serving = await dialling(stage)
     stage.policy = allowing("b.test")
@@ -482,7 +484,7 @@ async def test_what_was_reached_is_held_against_the_policy_that_is_in_force_then
     assert stage.to_client.written.startswith(b"HTTP/1.1 502")
 
 
-async def test_who_waits_for_room_to_dial_is_told_that_nothing_comes_of_it() -> None:
+async def test_a_new_policy_answers_a_request_that_waits_for_a_free_connection_with_502() -> None:
     stage = Stage()
     for _ in range(5):
         await stage.session.max_conns["a.test", 80].acquire()
@@ -495,7 +497,7 @@ async def test_who_waits_for_room_to_dial_is_told_that_nothing_comes_of_it() -> 
     await serving
 
 
-async def test_a_connection_that_is_over_is_nothing_to_review() -> None:
+async def test_does_not_review_a_connection_that_has_ended() -> None:
     stage = Stage()
     kept = stage.session.transports.pop(stage.session.client)
     assert await stage.session.review(revised("a.test", "b.test")) is False
@@ -505,7 +507,9 @@ async def test_a_connection_that_is_over_is_nothing_to_review() -> None:
 
 
 @pytest.mark.parametrize(("number", "said"), [(7, [(socket.SOL_SOCKET, socket.SO_LINGER, RESET)]), (-1, [])])
-async def test_a_reset_is_no_orderly_end(number: int, said: list[tuple[int, int, bytes]]) -> None:
+async def test_reset_sets_so_linger_on_an_open_socket_and_aborts(
+    number: int, said: list[tuple[int, int, bytes]]
+) -> None:
     stage = Stage()
     options: list[tuple[int, int, bytes]] = []
     raw = SimpleNamespace(setsockopt=lambda *option: options.append(option), fileno=lambda: number)
@@ -520,7 +524,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_request_that_waited_goes_on_and_its_grant_counts_at_a_reload() -> None:
+async def test_keeps_a_request_that_a_grant_allowed_when_the_policy_is_reloaded() -> None:
     stage = Stage(REFUSED, Wait())
     serving = await started(stage)
     stage.client.feed_data(GET)
@@ -547,7 +551,7 @@ async def test_a_request_that_waited_goes_on_and_its_grant_counts_at_a_reload() 
 
 
 @pytest.mark.usefixtures("http1")
-async def test_http2_clients_share_a_connection_in_turn(stage: TwoKinds) -> None:
+async def test_http2_clients_share_one_server_connection_in_turn(stage: TwoKinds) -> None:
     async with stage() as on:
         for turn in range(2):
             client = await on.http2()
@@ -563,7 +567,7 @@ async def test_http2_clients_share_a_connection_in_turn(stage: TwoKinds) -> None
 
 
 @pytest.mark.usefixtures("http1")
-async def test_a_shared_connection_that_cannot_be_opened_is_answered(stage: TwoKinds) -> None:
+async def test_answers_with_the_reason_if_a_shared_connection_is_refused(stage: TwoKinds) -> None:
     async with stage() as on:
         on.refusal = DialError(Refused("inside"))
         client = await on.http2()
@@ -573,7 +577,9 @@ async def test_a_shared_connection_that_cannot_be_opened_is_answered(stage: TwoK
 
 @pytest.mark.usefixtures("http1")
 @pytest.mark.parametrize("fault", [ValueError(), asyncio.CancelledError()])
-async def test_a_fault_while_a_shared_connection_is_opened_is_answered(stage: TwoKinds, fault: BaseException) -> None:
+async def test_answers_with_502_if_opening_a_shared_connection_raises_an_error(
+    stage: TwoKinds, fault: BaseException
+) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     async with stage() as on:
         on.refusal = cast("DialError", fault)
@@ -599,7 +605,7 @@ async def test_a_policy_that_denies_the_host_resets_a_shared_connection(
 
 
 @pytest.mark.usefixtures("http1")
-async def test_an_error_while_a_server_is_read_is_recorded_and_ends_the_clients_connection(
+async def test_an_error_while_reading_from_a_server_is_recorded_and_closes_the_client_connection(
     stage: TwoKinds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fall_over(*_: object) -> bytes:

@@ -58,7 +58,7 @@ def server_for(exchange: Exchange | None = None) -> SharedServer:
 
 
 @pytest.mark.parametrize(("fields", "is_bodyless"), [((), True), ((LENGTH,), True), ((LENGTH,), False)])
-def test_a_request_whose_body_has_a_length_may_go_over_http1(
+def test_shares_connections_for_requests_with_no_body_or_a_content_length(
     fields: tuple[tuple[bytes, bytes], ...], *, is_bodyless: bool
 ) -> None:
     server = shared_server(allowed(*fields), is_bodyless=is_bodyless)
@@ -104,7 +104,7 @@ def over(server: Server, text: str = "HTTP/1.1 200 OK\nContent-Length: 2") -> Ex
 
 
 @pytest.mark.usefixtures("http1")
-async def test_a_connection_goes_to_the_pool_and_comes_from_there(stage: Stage) -> None:
+async def test_returns_a_connection_to_the_pool_and_takes_it_from_there(stage: Stage) -> None:
     async with stage() as on:
         server = server_for()
         sharing, stream, (reader, _) = await opened(on, server)
@@ -122,7 +122,7 @@ async def test_a_connection_goes_to_the_pool_and_comes_from_there(stage: Stage) 
 
 
 @pytest.mark.usefixtures("http1")
-async def test_a_stream_that_was_given_back_touches_nothing(stage: Stage) -> None:
+async def test_a_released_stream_does_not_touch_the_connection(stage: Stage) -> None:
     async with stage() as on:
         sharing, stream, (reader, writer) = await opened(on, server_for())
         stream.release()
@@ -142,7 +142,7 @@ async def test_a_stream_that_was_given_back_touches_nothing(stage: Stage) -> Non
 
 @pytest.mark.usefixtures("http1")
 @pytest.mark.parametrize(("size", "first"), [(3, b"abc"), (1 << 20, b"abcdef")])
-async def test_as_much_is_read_at_once_as_the_session_says(stage: Stage, size: int, first: bytes) -> None:
+async def test_reads_as_much_at_once_as_the_session_allows(stage: Stage, size: int, first: bytes) -> None:
     async with stage() as on:
         _, stream, (_, writer) = await opened(on, server_for(), size)
         writer.write(b"abcdef")
@@ -174,7 +174,7 @@ async def test_a_reset_is_reported_and_ends_reading(stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("http1")
-async def test_the_end_may_be_sent_while_reading_goes_on(stage: Stage) -> None:
+async def test_keeps_reading_after_write_eof(stage: Stage) -> None:
     async with stage() as on:
         _, stream, (reader, writer) = await opened(on, server_for())
         stream.write_eof()
@@ -186,7 +186,7 @@ async def test_the_end_may_be_sent_while_reading_goes_on(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("http1")
 @pytest.mark.parametrize("doubt", ["unread", "reading", "early", "closes", "challenge", "body"])
-async def test_a_connection_in_doubt_is_closed(stage: Stage, doubt: str) -> None:
+async def test_closes_a_connection_that_is_not_safe_to_share(stage: Stage, doubt: str) -> None:
     async with stage() as on:
         server = server_for()
         server.has_body = doubt == "body"
@@ -218,7 +218,7 @@ async def test_ignores_the_end_of_an_exchange_on_another_connection(stage: Stage
 
 
 @pytest.mark.usefixtures("http1")
-async def test_a_fault_on_the_way_to_the_pool_leaves_the_connection_with_its_session(
+async def test_an_error_in_to_pool_leaves_the_connection_with_its_session(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with stage() as on:
@@ -236,7 +236,7 @@ async def test_a_fault_on_the_way_to_the_pool_leaves_the_connection_with_its_ses
 
 
 @pytest.mark.usefixtures("http1")
-async def test_the_secrets_that_were_sent_stay_with_the_connection(stage: Stage) -> None:
+async def test_keeps_the_secrets_that_were_sent_with_the_connection(stage: Stage) -> None:
     async with stage() as on:
         server = server_for()
         sharing, stream, _ = await opened(on, server)
@@ -249,7 +249,7 @@ async def test_the_secrets_that_were_sent_stay_with_the_connection(stage: Stage)
 
 
 @pytest.mark.parametrize("protocol", [b"", b"h2"])
-async def test_a_server_that_does_not_choose_http1_is_remembered(
+async def test_remembers_a_server_that_does_not_choose_http1(
     stage: Stage, protocol: bytes, policy: Callable[[str], Policy]
 ) -> None:
     async with stage() as on:
@@ -265,7 +265,7 @@ async def test_a_server_that_does_not_choose_http1_is_remembered(
         assert not sharing.allows(server_for())
 
 
-async def test_a_server_that_refuses_http1_is_remembered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembers_a_server_that_refuses_http1(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object) -> Upstream:
         raise OtherProtocolError(NotReached("no"))
 

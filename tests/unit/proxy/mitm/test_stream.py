@@ -68,7 +68,7 @@ def reason(data: bytes) -> str:
     return told
 
 
-def test_a_denial_goes_out_before_the_body_comes_in() -> None:
+def test_sends_a_denial_before_the_body_arrives() -> None:
     wire = Wire(PLAIN, Deny())
     assert reason(wire.client_sends(POST)) == "no"
     assert wire.client_sends(b"x" * 10).count(b"HTTP/1.1") == 1
@@ -76,7 +76,7 @@ def test_a_denial_goes_out_before_the_body_comes_in() -> None:
     assert wire.servers == []
 
 
-def test_a_denial_of_a_request_without_a_body_goes_out_at_once() -> None:
+def test_sends_the_denial_of_a_request_without_a_body_at_once() -> None:
     assert reason(Wire(PLAIN, Deny()).client_sends(GET)) == "no"
 
 
@@ -84,7 +84,9 @@ def test_a_denial_of_a_request_without_a_body_goes_out_at_once() -> None:
 @pytest.mark.parametrize(
     ("why", "status"), [(NotReached("gone"), b"502 Bad Gateway"), (Refused("inside"), b"403 Forbidden")]
 )
-def test_a_server_that_is_not_reached_is_told_in_our_words(request_: bytes, why: NotReached, status: bytes) -> None:
+def test_answers_with_the_reason_if_the_server_is_not_reached_or_refused(
+    request_: bytes, why: NotReached, status: bytes
+) -> None:
     addon = Stream()
     wire = Wire(PLAIN, addon)
     wire.refuse_dial = why
@@ -94,7 +96,7 @@ def test_a_server_that_is_not_reached_is_told_in_our_words(request_: bytes, why:
     assert addon.ended == [status[:3].decode()]
 
 
-def test_the_next_request_tries_again() -> None:
+def test_the_next_request_retries_the_server_connection() -> None:
     wire = Wire(PLAIN, Stream())
     wire.refuse_dial = NotReached("gone")
     wire.client_sends(GET)
@@ -103,13 +105,13 @@ def test_the_next_request_tries_again() -> None:
     assert wire.server_sends(OK).endswith(OK)
 
 
-def test_mitmproxys_own_words_for_a_failure_are_taken_over() -> None:
+def test_reports_mitmproxys_error_text_for_a_failed_connection() -> None:
     wire = Wire(PLAIN, Stream())
     wire.refuse_dial = "Certificate verify failed"  # type: ignore[assignment] # as its TLS layer says it
     assert reason(wire.client_sends(GET)) == "Certificate verify failed"
 
 
-def test_an_answer_that_cannot_be_read_is_not_passed_on() -> None:
+def test_answers_502_to_a_malformed_response_and_closes_the_server() -> None:
     wire = Wire(PLAIN, Stream())
     wire.client_sends(GET)
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -118,7 +120,7 @@ def test_an_answer_that_cannot_be_read_is_not_passed_on() -> None:
     assert wire.servers[0] in wire.closed
 
 
-def test_a_server_that_leaves_without_an_answer_is_told_in_our_words() -> None:
+def test_answers_502_if_the_server_closes_without_a_response() -> None:
     addon = Stream()
     wire = Wire(PLAIN, addon)
     wire.client_sends(GET)
@@ -127,7 +129,7 @@ def test_a_server_that_leaves_without_an_answer_is_told_in_our_words() -> None:
     assert addon.ended == ["502"]
 
 
-def test_an_answer_that_ends_in_the_middle_is_an_error() -> None:
+def test_records_an_error_if_the_server_closes_within_a_response() -> None:
     addon = Stream()
     wire = Wire(PLAIN, addon)
     wire.client_sends(GET)
@@ -138,7 +140,7 @@ def test_an_answer_that_ends_in_the_middle_is_an_error() -> None:
     assert "peer closed connection without sending complete message body" in addon.ended[0]
 
 
-def test_a_client_that_leaves_is_an_error_too() -> None:
+def test_runs_an_end_hook_once_if_the_client_leaves_within_its_request() -> None:
     addon = Stream()
     wire = Wire(PLAIN, addon)
     wire.client_sends(POST)
@@ -146,7 +148,7 @@ def test_a_client_that_leaves_is_an_error_too() -> None:
     assert len(addon.ended) == 1
 
 
-def test_a_websocket_message_may_not_grow_without_end() -> None:
+def test_closes_a_websocket_when_a_message_exceeds_the_limit() -> None:
     wire = Wire(PLAIN, limits=Limits(websocket_bytes=100))
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
     wire.client_sends(GET[:-2] + upgrade)
@@ -166,7 +168,9 @@ def test_a_websocket_message_may_not_grow_without_end() -> None:
         ([(":method", "GET"), ("content-length", "x")], "invalid content-length header: b'x'"),
     ],
 )
-def test_a_stream_that_asks_for_what_cannot_be_is_a_400(fields: list[tuple[str, str]], why: str) -> None:
+def test_does_not_forward_an_http2_connect_or_an_invalid_content_length(
+    fields: list[tuple[str, str]], why: str
+) -> None:
     addon = Stream()
     wire = Wire(PLAIN, addon, alpn=b"h2")
     client = h2.connection.H2Connection(
@@ -203,7 +207,7 @@ class Stage:
 NO_MORE = "the policy was reloaded: no rule allows host a.test"
 
 
-def test_a_request_that_waits_for_its_answer_gets_a_denial_when_it_is_no_longer_allowed(
+def test_a_reload_denies_a_request_that_waits_for_its_response(
     policy: Callable[[str], Policy],
 ) -> None:
     stage = Stage(policy)
@@ -215,14 +219,14 @@ def test_a_request_that_waits_for_its_answer_gets_a_denial_when_it_is_no_longer_
     assert stage.replace() == 0
 
 
-def test_a_request_that_is_still_allowed_goes_on(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_does_not_end_a_request_that_is_still_allowed(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy)
     stage.wire.client_sends(GET)
     assert stage.replace(PolicyTransition(old=stage.revision.new, new=stage.revision.old)) == 0
     assert stage.wire.server_sends(OK) == OK
 
 
-def test_an_upload_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_cuts_an_upload_that_is_no_longer_allowed(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy)
     stage.wire.client_sends(POST + b"half")
     assert stage.replace() == 1
@@ -230,7 +234,7 @@ def test_an_upload_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Poli
     assert stage.wire.client_sends(b" more ").count(b"HTTP/1.1") == 1
 
 
-def test_an_answer_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_cuts_a_response_that_is_no_longer_allowed(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy)
     stage.wire.client_sends(GET)
     stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
@@ -245,7 +249,7 @@ CHUNKED_OK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0
 
 @pytest.mark.parametrize("answer", [OK, CHUNKED_OK])
 @pytest.mark.parametrize("closes", [False, True])
-def test_an_early_answer_is_sent_whole_and_the_rest_of_the_request_is_read(answer: bytes, *, closes: bool) -> None:
+def test_sends_an_early_response_completely_and_drops_the_rest_of_the_request(answer: bytes, *, closes: bool) -> None:
     stream = Stream()
     wire = Wire(PLAIN, stream)
     wire.client_sends(POST + b"half")
@@ -260,7 +264,7 @@ def test_an_early_answer_is_sent_whole_and_the_rest_of_the_request_is_read(answe
     assert (stream.ended, wire.client in wire.closed, len(wire.servers)) == (["200", "200"], False, 2)
 
 
-def test_an_early_answer_over_http2_ends_its_request() -> None:
+def test_an_early_response_over_http2_ends_its_stream() -> None:
     client = Http2Wire()
     client.h2.send_headers(1, HTTP2_FIELDS)
     client.h2.send_data(1, b"half")
@@ -273,7 +277,7 @@ def test_an_early_answer_over_http2_ends_its_request() -> None:
     assert (client.reset, client.layer.idle) == (client.servers, True)
 
 
-def test_a_client_that_cancels_its_request_behind_an_early_answer_ends_the_server_connection() -> None:
+def test_resets_the_server_if_the_client_cancels_after_an_early_response() -> None:
     stream = Stream()
     client = Http2Wire(stream)
     client.h2.send_headers(1, HTTP2_FIELDS)
@@ -285,7 +289,7 @@ def test_a_client_that_cancels_its_request_behind_an_early_answer_ends_the_serve
     assert (stream.ended, client.reset, client.layer.idle) == (["200"], client.servers, True)
 
 
-def test_a_websocket_that_is_no_longer_allowed_is_closed(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_closes_a_websocket_that_is_no_longer_allowed(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy)
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n"
     stage.wire.client_sends(GET[:-2] + upgrade)
@@ -295,7 +299,7 @@ def test_a_websocket_that_is_no_longer_allowed_is_closed(policy: Callable[[str],
     assert stage.replace() == 0
 
 
-def test_a_request_that_is_no_longer_allowed_when_its_server_is_reached_is_not_sent(
+def test_a_request_that_a_reload_denies_while_connecting_is_not_sent(
     policy: Callable[[str], Policy],
 ) -> None:
     stage = Stage(policy)
@@ -309,7 +313,7 @@ def test_a_request_that_is_no_longer_allowed_when_its_server_is_reached_is_not_s
     assert stage.ended.ended == ["403"]
 
 
-def test_a_request_that_is_no_longer_allowed_is_denied_though_its_server_was_not_reached_either(
+def test_a_request_that_a_reload_denies_gets_403_even_if_its_server_is_not_reached(
     policy: Callable[[str], Policy],
 ) -> None:
     stage = Stage(policy)
@@ -322,7 +326,7 @@ def test_a_request_that_is_no_longer_allowed_is_denied_though_its_server_was_not
     assert (reason(stage.wire.to_client), stage.ended.ended) == (NO_MORE, ["403"])
 
 
-def test_what_no_policy_decided_is_nothing_to_review() -> None:
+def test_a_reload_ends_no_request_that_no_policy_decided() -> None:
     wire = Wire(PLAIN, Stream())
     wire.client_sends(GET)
     event = PolicyReplaced(PolicyTransition(old=Policy.deny_all(""), new=Policy.deny_all("")))
@@ -338,7 +342,7 @@ TOO_LARGE = "the body is larger than the 10 bytes that policy.yaml:2 allows"
 @pytest.mark.parametrize(
     "pieces", [[b"5\r\nhello\r\n", b"6\r\nworlds\r\n"], [b"b\r\nhello", b"worlds\r\n"], [b"1\r\nx\r\n"] * 11]
 )
-def test_a_body_is_cut_before_it_is_larger_than_allowed(policy: Callable[[str], Policy], pieces: list[bytes]) -> None:
+def test_answers_413_to_a_body_that_exceeds_max_body(policy: Callable[[str], Policy], pieces: list[bytes]) -> None:
     stage = Stage(policy, allowed=TEN)
     stage.wire.client_sends(CHUNKED)
     for piece in pieces:
@@ -349,14 +353,14 @@ def test_a_body_is_cut_before_it_is_larger_than_allowed(policy: Callable[[str], 
     assert (stage.ended.ended, stage.wire.reset) == (["413"], stage.wire.servers)
 
 
-def test_a_body_of_just_the_size_passes(policy: Callable[[str], Policy]) -> None:
+def test_forwards_a_body_of_exactly_max_body(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy, allowed=TEN)
     stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n")
     assert stage.wire.server_sends(OK) == OK
     assert stage.ended.ended == ["200"]
 
 
-def test_a_body_that_grows_behind_an_answer_is_cut_too(policy: Callable[[str], Policy]) -> None:
+def test_cuts_a_response_whose_request_body_exceeds_max_body(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy, allowed=TEN)
     stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
     stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
@@ -365,7 +369,7 @@ def test_a_body_that_grows_behind_an_answer_is_cut_too(policy: Callable[[str], P
     assert (stage.ended.ended, stage.wire.reset) == ([TOO_LARGE], stage.wire.servers)
 
 
-def test_what_a_new_policy_lets_follow_holds_for_what_is_under_way(policy: Callable[[str], Policy]) -> None:
+def test_applies_the_max_body_of_a_new_policy_to_requests_under_way(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy)
     stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
     assert stage.replace(PolicyTransition(old=stage.revision.new, new=policy(f"domains: [{TEN}]"))) == 0
@@ -395,9 +399,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_a_body_is_held_until_it_is_decided_and_forwarded_as_it_came(
-    policy: Callable[[str], Policy], size: int
-) -> None:
+def test_holds_a_body_until_the_decision_and_forwards_it_unchanged(policy: Callable[[str], Policy], size: int) -> None:
     wire = Asked(policy).wire
     wire.client_sends(head(b"Content-Length: %d" % len(READING)))
     for start in range(0, len(READING), size):
@@ -407,7 +409,7 @@ def test_a_body_is_held_until_it_is_decided_and_forwarded_as_it_came(
     assert wire.server_sends(OK) == OK
 
 
-def test_chunks_are_put_together_before_they_are_decided(policy: Callable[[str], Policy]) -> None:
+def test_decides_on_a_chunked_body_when_it_is_complete(policy: Callable[[str], Policy]) -> None:
     wire = Asked(policy).wire
     wire.client_sends(head(b"Transfer-Encoding: chunked") + b"5\r\n" + READING[:5] + b"\r\n")
     assert wire.servers == []
@@ -415,7 +417,7 @@ def test_chunks_are_put_together_before_they_are_decided(policy: Callable[[str],
     assert wire.to_server.partition(b"\r\n\r\n")[2] == b"%x\r\n%s\r\n0\r\n\r\n" % (len(READING), READING)
 
 
-def test_a_body_that_is_denied_goes_nowhere_and_the_next_is_decided_anew(policy: Callable[[str], Policy]) -> None:
+def test_does_not_forward_a_denied_body_and_decides_the_next_request_afresh(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy)
     asked.wire.client_sends(head(b"Content-Length: %d" % len(WRITING)) + WRITING)
     assert asked.wire.to_client.startswith(b"HTTP/1.1 403")
@@ -425,7 +427,9 @@ def test_a_body_that_is_denied_goes_nowhere_and_the_next_is_decided_anew(policy:
     assert asked.ended.ended == ["403"]
 
 
-def test_who_asks_before_a_body_is_told_to_go_on_and_then_decided(policy: Callable[[str], Policy]) -> None:
+def test_answers_100_continue_to_a_client_whose_body_is_needed_for_the_decision(
+    policy: Callable[[str], Policy],
+) -> None:
     wire = Asked(policy).wire
     got = wire.client_sends(head(b"Content-Length: %d" % len(READING), b"Expect: 100-continue"))
     assert got.startswith(b"HTTP/1.1 100")
@@ -434,7 +438,7 @@ def test_who_asks_before_a_body_is_told_to_go_on_and_then_decided(policy: Callab
     assert wire.to_server.endswith(READING)
 
 
-def test_a_body_that_grows_beyond_what_is_read_is_refused(policy: Callable[[str], Policy]) -> None:
+def test_answers_413_if_a_held_body_exceeds_the_limit(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy)
     asked.wire.client_sends(head(b"Transfer-Encoding: chunked"))
     piece = b"%x\r\n%s\r\n" % (MAX_BODY // 2 + 1, bytes(MAX_BODY // 2 + 1))
@@ -445,7 +449,7 @@ def test_a_body_that_grows_beyond_what_is_read_is_refused(policy: Callable[[str]
     assert (asked.ended.ended, asked.wire.servers) == (["413"], [])
 
 
-def test_a_body_that_does_not_come_in_time_is_refused(policy: Callable[[str], Policy]) -> None:
+def test_answers_408_if_a_held_body_does_not_arrive_in_time(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy)
     asked.wire.client_sends(head(b"Content-Length: 100") + READING)
     (patience,) = [wakeup for wakeup in asked.wire.wakeups if wakeup.delay == Limits().body_seconds]
@@ -456,14 +460,14 @@ def test_a_body_that_does_not_come_in_time_is_refused(policy: Callable[[str], Po
     assert (asked.ended.ended, asked.wire.servers) == (["408"], [])
 
 
-def test_a_body_that_came_in_time_is_left_alone_by_the_clock(policy: Callable[[str], Policy]) -> None:
+def test_ignores_the_body_timer_after_the_body_has_arrived(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy)
     asked.wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
     asked.wire.feed(events.Wakeup(asked.wire.wakeups[-1]))
     assert asked.wire.server_sends(OK) == OK
 
 
-def test_what_was_read_takes_no_room_while_the_server_thinks(policy: Callable[[str], Policy]) -> None:
+def test_releases_a_held_body_when_it_has_been_forwarded(policy: Callable[[str], Policy]) -> None:
     wire = Asked(policy).wire
     wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
     (stream,) = wire.layer._http.streams.values()
@@ -475,14 +479,14 @@ def test_what_was_read_takes_no_room_while_the_server_thinks(policy: Callable[[s
     assert stream.flow.request.data.content is None
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_held_body_is_an_error(policy: Callable[[str], Policy]) -> None:
+def test_runs_an_end_hook_once_if_the_client_leaves_within_a_held_body(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy)
     asked.wire.client_sends(head(b"Content-Length: 100") + READING)
     asked.wire.closes(asked.wire.client)
     assert (len(asked.ended.ended), asked.wire.servers) == (1, [])
 
 
-def test_bodies_of_http2_are_held_in_the_same_way(policy: Callable[[str], Policy]) -> None:
+def test_holds_http2_bodies_until_the_decision(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy, alpn=b"h2")
     client = h2.connection.H2Connection()
     client.initiate_connection()
@@ -506,9 +510,7 @@ NO_CHUNK = "malformed body: a malformed chunk size line"
 
 
 @pytest.mark.parametrize("before", [b"", b"5\r\nhello\r\n"])
-def test_a_body_that_cannot_be_read_is_a_400_and_the_server_cannot_take_it_for_whole(
-    policy: Callable[[str], Policy], before: bytes
-) -> None:
+def test_answers_400_to_a_malformed_body_and_resets_the_server(policy: Callable[[str], Policy], before: bytes) -> None:
     stage = Stage(policy)
     answer = stage.wire.client_sends(CHUNKED + before + b"no chunk\r\n")
     assert answer.startswith(b"HTTP/1.1 400")
@@ -517,7 +519,7 @@ def test_a_body_that_cannot_be_read_is_a_400_and_the_server_cannot_take_it_for_w
     assert stage.wire.client in stage.wire.closed
 
 
-def test_a_body_that_cannot_be_read_behind_the_beginning_of_an_answer_cuts_that(
+def test_a_malformed_request_body_cuts_a_response_that_has_begun(
     policy: Callable[[str], Policy],
 ) -> None:
     stage = Stage(policy)
@@ -527,13 +529,15 @@ def test_a_body_that_cannot_be_read_behind_the_beginning_of_an_answer_cuts_that(
     assert (stage.ended.ended, stage.wire.client in stage.wire.closed) == ([NO_CHUNK], True)
 
 
-def test_a_body_that_is_held_and_cannot_be_read_goes_nowhere(policy: Callable[[str], Policy]) -> None:
+def test_does_not_forward_a_malformed_held_body(policy: Callable[[str], Policy]) -> None:
     asked = Asked(policy)
     answer = asked.wire.client_sends(head(b"Transfer-Encoding: chunked") + b"no chunk\r\n")
     assert (reason(answer), asked.ended.ended, asked.wire.servers) == (NO_CHUNK, ["400"], [])
 
 
-def test_a_body_whose_request_has_no_exchange_is_a_400_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_malformed_bodies_and_failed_connections_of_requests_without_an_exchange(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def let_through(_: FlowHooks, flow: http.HTTPFlow, __: ExchangeOwner) -> None:
         flow.request.stream = True
 
@@ -556,7 +560,7 @@ class Filled(LetThrough):
 
 
 @pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"COMPRESS", b"502"), (b"br, gzip", b"502")])
-def test_what_an_echo_could_not_be_seen_in_is_not_passed_on(encoding: bytes, status: bytes) -> None:
+def test_does_not_forward_a_response_whose_compression_hides_echoes(encoding: bytes, status: bytes) -> None:
     wire = Wire(PLAIN, Filled())
     wire.client_sends(GET)
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: " + encoding + b"\r\nContent-Length: 1\r\n\r\nx")
@@ -573,7 +577,7 @@ def test_what_an_echo_could_not_be_seen_in_is_not_passed_on(encoding: bytes, sta
         (b"Transfer-Encoding: hunter22", "a Transfer-Encoding other than `chunked`"),
     ],
 )
-def test_reason_for_rejecting_a_response_head_quotes_nothing_of_it(field: bytes, problem: str) -> None:
+def test_the_reason_for_a_malformed_response_head_does_not_quote_the_head(field: bytes, problem: str) -> None:
     for addon in (Filled(), Stream()):
         wire = Wire(PLAIN, addon)
         wire.client_sends(GET)
@@ -603,7 +607,7 @@ class FilledThere(LetThrough):
         exchange.echoes = Echoes([b"hunter22"] if exchange.path == "/secret" else [])
 
 
-def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:
+def test_requests_with_and_without_a_secret_use_different_server_connections() -> None:
     wire = Wire(PLAIN, FilledThere())
     for path, servers in ((b"/secret", 1), (b"/x", 2), (b"/secret", 2), (b"/x", 2)):
         wire.client_sends(GET.replace(b"/x", path))
@@ -612,7 +616,7 @@ def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:
     assert wire.to_client == OK * 4
 
 
-def test_the_rest_of_a_refused_response_is_dropped() -> None:
+def test_drops_the_rest_of_a_malformed_response() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: a\rb\r\n\r\nzz\r\n")
@@ -620,7 +624,7 @@ def test_the_rest_of_a_refused_response_is_dropped() -> None:
     assert got.count(b"HTTP/1.1") == 1
 
 
-def test_a_client_that_leaves_is_noticed_while_its_request_waits() -> None:
+def test_notices_that_the_client_leaves_while_its_request_waits() -> None:
     addon, ends = Wait(), Stream()
     wire = Wire(PLAIN, addon, ends)
     wire.client_sends(GET)
@@ -633,7 +637,7 @@ def test_a_client_that_leaves_is_noticed_while_its_request_waits() -> None:
     assert (wire.servers, len(ends.ended)) == ([], 1)
 
 
-def test_a_chunk_that_is_held_back_does_not_end_the_response() -> None:
+def test_sends_no_empty_chunk_while_redaction_holds_back_bytes() -> None:
     wire = Wire(PLAIN, Filled(), Streamer())
     wire.client_sends(GET)
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhunt\r\n")
@@ -654,7 +658,7 @@ def body_of(got: bytes) -> bytes:
     return body
 
 
-def test_a_compressed_response_is_decompressed_and_redacted() -> None:
+def test_decompresses_and_redacts_a_gzip_response() -> None:
     wire = Wire(PLAIN, Filled(), Streamer())
     wire.client_sends(GET)
     packed = gzip.compress(b"it is hunter22 twice: hunter22")
@@ -670,7 +674,7 @@ def test_a_compressed_response_is_decompressed_and_redacted() -> None:
     [b"not compressed", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(99 << 20))],
     ids=["not compressed", "cut off", "too large"],
 )
-def test_a_response_that_cannot_be_decompressed_is_cut(packed: bytes) -> None:
+def test_cuts_a_response_that_cannot_be_decompressed(packed: bytes) -> None:
     wire = Wire(PLAIN, Filled(), Streamer())
     wire.client_sends(GET)
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
@@ -680,14 +684,14 @@ def test_a_response_that_cannot_be_decompressed_is_cut(packed: bytes) -> None:
     assert wire.client in wire.cut
 
 
-def test_the_head_of_a_compressed_response_passes_as_it_came() -> None:
+def test_forwards_the_compressed_response_to_a_head_request_unchanged() -> None:
     wire = Wire(PLAIN, Filled(), Streamer())
     wire.client_sends(GET.replace(b"GET", b"HEAD"))
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n")
     assert got == b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n"
 
 
-def test_a_response_is_cut_where_a_budget_is_used_up() -> None:
+def test_cuts_a_response_when_a_budget_is_used_up() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET)
     (exchange,) = wire.layer.exchanges
@@ -719,7 +723,7 @@ def listing() -> Wire:
     return wire
 
 
-def test_a_list_of_tools_is_sent_when_it_is_complete() -> None:
+def test_filters_and_sends_a_list_of_tools_when_it_is_complete() -> None:
     wire = listing()
     assert wire.server_sends(HELD % len(LIST) + LIST[:9]) == b""
     got = wire.server_sends(LIST[9:])
@@ -737,7 +741,7 @@ def test_a_list_of_tools_is_sent_when_it_is_complete() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "it is neither JSON nor an event stream"),
     ],
 )
-def test_a_list_of_tools_that_cannot_be_read_is_a_502(answer: bytes, why: str) -> None:
+def test_answers_502_if_a_list_of_tools_cannot_be_filtered(answer: bytes, why: str) -> None:
     wire = listing()
     got = wire.server_sends(answer)
     assert got.startswith(b"HTTP/1.1 502")
@@ -745,7 +749,7 @@ def test_a_list_of_tools_that_cannot_be_read_is_a_502(answer: bytes, why: str) -
     assert (got.count(b"HTTP/1.1"), wire.faults) == (1, [])
 
 
-def test_a_list_of_tools_beyond_a_budget_is_a_429() -> None:
+def test_answers_429_if_a_list_of_tools_exceeds_a_budget() -> None:
     wire = listing()
     (exchange,) = wire.layer.exchanges
     exchange.received.spend = lambda _, size: OverBudget("no more", 9) if size > 4 else None
@@ -753,7 +757,7 @@ def test_a_list_of_tools_beyond_a_budget_is_a_429() -> None:
     assert (exchange.outcome.reason, exchange.outcome.cause) == ("no more", "budget")
 
 
-def test_the_trailers_of_a_list_of_tools_are_no_end() -> None:
+def test_trailers_do_not_end_a_list_of_tools() -> None:
     wire = listing()
     wire.server_sends(HELD % len(LIST) + LIST[:9])
     (stream,) = wire.layer._http.streams.values()
@@ -762,7 +766,7 @@ def test_the_trailers_of_a_list_of_tools_are_no_end() -> None:
     assert body_of(wire.server_sends(LIST[9:])) == b'{"result": {"tools": [{"name": "a"}]}}'
 
 
-def test_a_stream_is_cut_where_an_event_cannot_be_read() -> None:
+def test_cuts_an_event_stream_at_a_malformed_event() -> None:
     wire = listing()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     event = b"data: " + LIST + b"\n\n"
@@ -773,7 +777,7 @@ def test_a_stream_is_cut_where_an_event_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize("protocol", [b"", b"h2"])
-async def test_a_server_that_does_not_choose_http1_gets_a_connection_of_mitmproxys(
+async def test_uses_a_connection_of_mitmproxy_if_the_server_does_not_choose_http1(
     stage: TwoKinds, protocol: bytes
 ) -> None:
     async with stage() as on:
@@ -816,7 +820,9 @@ async def test_a_request_is_repeated_if_a_used_connection_ends_without_a_respons
 
 @pytest.mark.usefixtures("http1")
 @pytest.mark.parametrize("request_", [("DELETE", None), ("GET", b"hi"), ("POST", b"hi")])
-async def test_no_other_request_is_repeated(stage: TwoKinds, request_: tuple[str, bytes | None]) -> None:
+async def test_does_not_repeat_requests_with_another_method_or_a_body(
+    stage: TwoKinds, request_: tuple[str, bytes | None]
+) -> None:
     method, body = request_
     async with stage() as on:
         client = await idle(on)
@@ -826,7 +832,7 @@ async def test_no_other_request_is_repeated(stage: TwoKinds, request_: tuple[str
 
 
 @pytest.mark.usefixtures("http1")
-async def test_a_request_is_repeated_once_and_only_if_the_server_can_be_reached(stage: TwoKinds) -> None:
+async def test_answers_502_if_the_server_cannot_be_reached_for_a_repeated_request(stage: TwoKinds) -> None:
     async with stage() as on:
         client = await idle(on)
         on.refusal = DialError(NotReached("nobody there"))

@@ -58,7 +58,7 @@ class Stage:
         return {self.wire.client, *self.wire.servers} == set(self.wire.closed)
 
 
-def test_frames_go_both_ways_as_they_came_and_are_counted() -> None:
+def test_forwards_frames_unchanged_in_both_directions_and_counts_their_bytes() -> None:
     keeping = Keeping()
     stage = Stage(keeping)
     stage.wire.client_sends(SAID)
@@ -68,7 +68,7 @@ def test_frames_go_both_ways_as_they_came_and_are_counted() -> None:
     assert (stage.closed, keeping.ended) == (True, [(3, 2, "")])
 
 
-def test_it_is_over_when_both_have_said_so() -> None:
+def test_closes_both_connections_when_both_sides_have_sent_a_close_frame() -> None:
     stage = Stage()
     stage.wire.client_sends(CLOSE_OF_CLIENT + SAID)
     stage.wire.server_sends(HEARD)
@@ -77,7 +77,7 @@ def test_it_is_over_when_both_have_said_so() -> None:
     assert (stage.to_client, stage.closed) == (HEARD + CLOSE_OF_SERVER, True)
 
 
-def test_a_side_that_never_says_so_is_not_waited_for() -> None:
+def test_closes_both_connections_if_the_second_close_frame_does_not_arrive_in_time() -> None:
     stage = Stage()
     stage.wire.server_sends(CLOSE_OF_SERVER)
     stage.wire.server_sends(b"more")
@@ -87,7 +87,7 @@ def test_a_side_that_never_says_so_is_not_waited_for() -> None:
     assert stage.closed
 
 
-def test_what_is_no_frame_goes_nowhere_and_is_the_end() -> None:
+def test_closes_both_connections_at_a_malformed_frame_and_does_not_forward_it() -> None:
     keeping = Keeping()
     stage = Stage(keeping)
     stage.wire.server_sends(HEARD)
@@ -97,7 +97,7 @@ def test_what_is_no_frame_goes_nowhere_and_is_the_end() -> None:
     assert keeping.ended == [(0, 2, "the server sent a frame of unknown type")]
 
 
-def test_one_whose_exchange_is_not_known_ends_all_the_same() -> None:
+def test_closes_a_websocket_whose_exchange_is_unknown() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(ASKED)
     (stream,) = wire.layer._http.streams.values()
@@ -110,7 +110,7 @@ def test_one_whose_exchange_is_not_known_ends_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(("echoes", "seen"), [(Echoes([b"secret"]), b"******"), (Echoes(), b"secret")])
-def test_only_what_a_server_sends_that_got_a_secret_is_searched(echoes: Echoes, seen: bytes) -> None:
+def test_redacts_only_frames_from_a_server_that_received_a_secret(echoes: Echoes, seen: bytes) -> None:
     wire = Wire(PLAIN)
     wire.client_sends(ASKED)
     wire.layer.exchanges[0].echoes = echoes
@@ -121,7 +121,7 @@ def test_only_what_a_server_sends_that_got_a_secret_is_searched(echoes: Echoes, 
     assert wire.to_server.endswith(b"secret")
 
 
-def test_a_websocket_ends_where_a_budget_is_used_up() -> None:
+def test_closes_a_websocket_when_a_budget_is_used_up() -> None:
     keeping = Keeping()
     stage = Stage(keeping)
     (exchange,) = stage.wire.layer.exchanges

@@ -8,19 +8,19 @@ from table_tests import each
 
 @each("count", [0, 1, 4, 5, 6])
 @each("content", [b"", b"a\r\nbc"])
-def test_it_gives_what_h11s_gives_and_keeps_what_h11s_keeps(content: bytes, count: int) -> None:
+def test_extracts_and_keeps_the_same_bytes_as_h11s_buffer(content: bytes, count: int) -> None:
     ours, theirs = holding(BodyBuffer(), content), holding(ReceiveBuffer(), content)
     assert ours.maybe_extract_at_most(count) == theirs.maybe_extract_at_most(count)
     assert bytes(ours) == bytes(theirs)
 
 
-def test_what_is_all_taken_is_not_copied() -> None:
+def test_does_not_copy_content_that_is_extracted_completely() -> None:
     buffer = holding(BodyBuffer(), b"body")
     held = buffer._data
     assert buffer.maybe_extract_at_most(4) is held
 
 
-def test_what_came_alone_is_given_as_it_came() -> None:
+def test_returns_a_single_piece_of_content_as_the_same_object() -> None:
     content = b"as it came"
     taken: object = holding(BodyBuffer(), content).maybe_extract_at_most(100)
     assert taken is content
@@ -28,7 +28,7 @@ def test_what_came_alone_is_given_as_it_came() -> None:
 
 @each("first", [b"ab", b"a\r\n"])
 @each("taken", [0, 1, 2])
-def test_what_comes_behind_the_rest_is_added_to_it(first: bytes, taken: int) -> None:
+def test_appends_new_data_to_the_remaining_data_like_h11s_buffer(first: bytes, taken: int) -> None:
     ours, theirs = holding(BodyBuffer(), first), holding(ReceiveBuffer(), first)
     for buffer in (ours, theirs):
         buffer.maybe_extract_at_most(taken)
@@ -38,14 +38,14 @@ def test_what_comes_behind_the_rest_is_added_to_it(first: bytes, taken: int) -> 
     assert ours.maybe_extract_next_line() == theirs.maybe_extract_next_line()
 
 
-def test_a_line_is_found_in_what_comes_after_all_was_taken() -> None:
+def test_finds_a_line_in_data_that_arrives_after_everything_was_extracted() -> None:
     buffer = holding(BodyBuffer(), b"no line yet")
     assert buffer.maybe_extract_next_line() is None
     buffer.maybe_extract_at_most(100)
     assert holding(buffer, b"1\r\n").maybe_extract_next_line() == bytearray(b"1\r\n")
 
 
-def test_it_tells_where_a_head_ends() -> None:
+def test_head_end_returns_the_end_of_a_complete_head_or_zero() -> None:
     whole, begun = BodyBuffer(), BodyBuffer()
     holding(whole, b"HTTP/1.1 103\r\n\r\nrest")
     holding(begun, b"HTTP/1.1 103\r\n")

@@ -40,23 +40,23 @@ def hello(*extensions: bytes, tail: bytes = b"") -> bytes:
     return b"\x01" + len(body).to_bytes(3) + body
 
 
-def test_the_name_in_a_real_hello_is_read() -> None:
+def test_reads_the_name_and_protocols_of_a_real_client_hello() -> None:
     offered = b"\0\x0c\x02h2\x08http/1.1"
     wanted = Hello(names=("api.example.com",), protocols=offered)
     assert read_hello(real_hello("api.example.com", ("h2", "http/1.1"))) == wanted
 
 
-def test_a_hello_to_an_address_has_no_name() -> None:
+def test_a_client_hello_to_an_address_has_no_name() -> None:
     assert read_hello(real_hello(None)) == Hello()
 
 
-def test_a_hello_in_many_records_is_one_hello() -> None:
+def test_reads_a_client_hello_split_over_many_records() -> None:
     message = hello(names(b"a.test"))
     data = b"".join(record(message[at : at + 5]) for at in range(0, len(message), 5))
     assert read_hello(data) == Hello(names=("a.test",))
 
 
-def test_a_hello_in_records_without_end_is_refused_at_the_seventeenth() -> None:
+def test_rejects_a_client_hello_in_more_than_16_records() -> None:
     message = hello(names(b"a.test"))
     records = [record(message[at : at + 1]) for at in range(17)]
     assert read_hello(b"".join(records[:16])) is None
@@ -64,24 +64,24 @@ def test_a_hello_in_records_without_end_is_refused_at_the_seventeenth() -> None:
         read_hello(b"".join(records))
 
 
-def test_every_beginning_of_a_hello_is_waited_for() -> None:
+def test_returns_none_for_every_incomplete_client_hello() -> None:
     data = record(hello(names(b"a.test")))
     assert [read_hello(data[:end]) for end in range(len(data))] == [None] * len(data)
 
 
-def test_bytes_behind_the_hello_are_not_looked_at() -> None:
+def test_ignores_bytes_after_the_client_hello() -> None:
     assert read_hello(record(hello()) + b"rubbish that follows") == Hello()
 
 
-def test_of_names_without_number_two_are_read() -> None:
+def test_reads_at_most_two_server_names() -> None:
     assert read_hello(record(hello(names(*[b"a.test"] * 1_000)))) == Hello(names=("a.test", "a.test"))
 
 
-def test_as_many_extensions_as_may_be_are_read() -> None:
+def test_accepts_100_extensions() -> None:
     assert read_hello(record(hello(*(extension(kind, b"") for kind in range(10, 110))))) == Hello()
 
 
-def test_several_names_and_an_encrypted_hello_are_told() -> None:
+def test_reports_several_names_and_an_encrypted_client_hello() -> None:
     data = record(hello(names(b"a.test", b"b.test"), extension(0xFE0D, b"x")))
     assert read_hello(data) == Hello(names=("a.test", "b.test"), encrypted=True)
 
@@ -113,10 +113,10 @@ def test_malformed_or_ambiguous_client_hello_is_rejected(data: bytes, problem: s
 
 
 @pytest.mark.parametrize("data", [b"\x16", b"\x16\x03", b"\x16\x03\x01", b"\x16\x03\x03\x01"])
-def test_a_tls_record_is_known_from_its_first_byte_on(data: bytes) -> None:
+def test_recognises_a_tls_record_from_its_first_byte_on(data: bytes) -> None:
     assert looks_like_tls(data)
 
 
 @each("data", [b"", b"GET", b"\x16\x02", b"\x16\x03\x09", b"SSH-2.0"])
-def test_other_first_bytes_are_no_tls(data: bytes) -> None:
+def test_does_not_take_other_first_bytes_for_tls(data: bytes) -> None:
     assert not looks_like_tls(data)

@@ -19,14 +19,16 @@ from table_tests import each
         ((50, 10, 10), 10, [10]),
     ],
 )
-def test_the_table_is_at_most_as_large_as_it_is_at_first(wanted: tuple[int, ...], got: int, told: list[int]) -> None:
+def test_the_header_table_never_grows_beyond_its_initial_size(
+    wanted: tuple[int, ...], got: int, told: list[int]
+) -> None:
     packer = BoundedEncoder()
     for size in wanted:
         packer.header_table_size = size
     assert (packer.header_table_size, packer.table_size_changes) == (got, told)
 
 
-def test_long_fields_are_packed_without_delay() -> None:
+def test_encodes_long_fields_without_huffman_coding() -> None:
     packed = BoundedEncoder().encode([(b"x", b"y" * 1_000_000)])
     assert (b"y" * 1_000_000 in packed, Decoder(2_000_000).decode(packed, raw=True)) == (
         True,
@@ -34,7 +36,7 @@ def test_long_fields_are_packed_without_delay() -> None:
     )
 
 
-def test_what_it_packs_is_read_whatever_sizes_were_wanted() -> None:
+def test_a_decoder_reads_encoded_fields_after_any_table_size_changes() -> None:
     packer, reader = BoundedEncoder(), Decoder()
     for size in (2**31, 0, 64, 4096, 4096):
         packer.header_table_size = size
@@ -43,16 +45,16 @@ def test_what_it_packs_is_read_whatever_sizes_were_wanted() -> None:
             assert reader.decode(packer.encode(fields), raw=True) == [HeaderTuple(*field) for field in fields]
 
 
-def test_two_updates_of_the_table_size_are_read() -> None:
+def test_accepts_two_table_size_updates_in_a_block() -> None:
     packed = b"\x20\x3f\xe1\x1f" + BoundedEncoder().encode([(b"x", b"y")])
     assert BoundedDecoder().decode(packed, raw=True) == [HeaderTuple(b"x", b"y")]
 
 
-def test_more_updates_of_the_table_size_are_refused() -> None:
+def test_rejects_more_than_two_table_size_updates_in_a_block() -> None:
     with pytest.raises(HPACKDecodingError, match="more than two updates"):
         BoundedDecoder().decode(b"\x20\x3f\xe1\x1f\x20\x82")
 
 
-def test_a_block_longer_than_its_fields_may_be_is_refused_unread() -> None:
+def test_rejects_a_block_longer_than_the_limit_for_its_fields() -> None:
     with pytest.raises(OversizedHeaderListError):
         BoundedDecoder(max_header_list_size=100).decode(b"\x82" * 101)

@@ -29,13 +29,13 @@ def parse(text: bytes) -> RequestHead:
     return parse_request(text, Limits(head_fields=3))
 
 
-def test_a_head_is_its_line_its_fields_and_the_body_it_promises() -> None:
+def test_parses_the_request_line_fields_and_body_length_of_a_head() -> None:
     got = parse(b"POST /x?y HTTP/1.1\r\nHost:  a.test \r\nContent-Length: 12\r\nX-Empty:\r\n\r\n")
     fields = ((b"Host", b"a.test"), (b"Content-Length", b"12"), (b"X-Empty", b""))
     assert RequestHead(method="POST", target="/x?y", version="HTTP/1.1", fields=fields, host="a.test", body=12) == got
 
 
-def test_chunks_are_a_body_of_no_known_length() -> None:
+def test_parses_a_chunked_transfer_encoding() -> None:
     assert parse(b"POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n").body is BodyEnd.CHUNKED
 
 
@@ -44,7 +44,7 @@ def test_a_head_without_fields_has_no_host_and_no_body() -> None:
     assert RequestHead(method="GET", target="/", version="HTTP/1.0", fields=(), host=None, body=0) == got
 
 
-def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
+def test_accepts_non_ascii_bytes_in_a_field_value() -> None:
     assert parse(b"GET / HTTP/1.1\r\nX: caf\xc3\xa9 au lait\r\n\r\n").fields == ((b"X", b"caf\xc3\xa9 au lait"),)
 
 
@@ -85,18 +85,18 @@ def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
         ),
     ],
 )
-def test_what_is_not_fully_understood_is_refused(head: bytes, problem: str, status: int) -> None:
+def test_rejects_malformed_or_ambiguous_request_heads(head: bytes, problem: str, status: int) -> None:
     with pytest.raises(BadHeadError) as caught:
         parse(head)
     assert (problem, status) == (str(caught.value), caught.value.status)
 
 
-def test_the_end_is_behind_the_empty_line() -> None:
+def test_find_request_end_returns_the_position_after_the_empty_line() -> None:
     assert find_request_end(b"GET / HTTP/1.1\r\n\r\nbody\r\n\r\n", LIMITS) == 18
 
 
 @pytest.mark.parametrize("data", [b"", b"GE", b"GET / HTTP/1.1\r", b"GET / HTTP/1.1\r\nHost: a\r\n"])
-def test_a_head_that_is_not_all_there_is_waited_for(data: bytes) -> None:
+def test_find_request_end_returns_zero_for_an_incomplete_head(data: bytes) -> None:
     assert find_request_end(data, LIMITS) == 0
 
 
@@ -111,13 +111,15 @@ def test_a_head_that_is_not_all_there_is_waited_for(data: bytes) -> None:
         (b"GET /" + b"x" * 100, "the request head is larger than 100 bytes", 431),
     ],
 )
-def test_nobody_waits_for_the_end_of_what_is_wrong_already(data: bytes, problem: str, status: int) -> None:
+def test_find_request_end_rejects_malformed_heads_before_they_are_complete(
+    data: bytes, problem: str, status: int
+) -> None:
     with pytest.raises(BadHeadError) as caught:
         find_request_end(data, LIMITS)
     assert (problem, status) == (str(caught.value), caught.value.status)
 
 
-def test_an_unfinished_head_costs_less_to_look_at_than_one_search() -> None:
+def test_checking_an_incomplete_head_costs_less_than_one_regex_search() -> None:
     head = b"GET / HTTP/1.1\r\nX: " + b"a" * 60_000
     bare_break = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
 
@@ -130,7 +132,7 @@ def test_an_unfinished_head_costs_less_to_look_at_than_one_search() -> None:
     assert seconds(lambda: find_request_end(head, Limits())) < seconds(lambda: bare_break.search(head))
 
 
-def test_too_many_fields_are_refused_before_the_head_ends() -> None:
+def test_rejects_too_many_fields_before_the_head_ends() -> None:
     with pytest.raises(BadHeadError, match="more than 3 header fields"):
         find_request_end(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 4, LIMITS)
 
@@ -140,7 +142,7 @@ def response(*lines: bytes, status: bytes = b"200 OK") -> ResponseHead:
     return parse_response(head + b"\r\n", Limits())
 
 
-def test_a_response_head_is_its_status_line_and_its_fields() -> None:
+def test_parses_the_status_line_and_fields_of_a_response_head() -> None:
     got = response(b"Content-Length:  2 ", b"X:", status=b"404 Not \xff")
     fields = ((b"Content-Length", b"2"), (b"X", b""))
     assert got == ResponseHead(version="HTTP/1.1", status=404, reason=b"Not \xff", fields=fields)
@@ -160,14 +162,14 @@ def test_a_response_head_is_its_status_line_and_its_fields() -> None:
         (response(status=b"205"), "GET", BodyEnd.CLOSE),
     ],
 )
-def test_status_method_and_fields_give_the_body_of_a_response(
+def test_the_status_the_method_and_the_fields_decide_the_body_length_of_a_response(
     head: ResponseHead, method: str, body: int | BodyEnd
 ) -> None:
     assert head.body(method) is body
 
 
 @each(("status", "interim"), [(b"100", True), (b"103 Early Hints", True), (b"101", False), (b"200", False)])
-def test_all_of_1xx_but_101_are_interim(status: bytes, interim: bool) -> None:  # noqa: FBT001
+def test_every_1xx_status_except_101_is_interim(status: bytes, interim: bool) -> None:  # noqa: FBT001
     assert response(status=status).interim is interim
 
 
@@ -180,7 +182,7 @@ def test_all_of_1xx_but_101_are_interim(status: bytes, interim: bool) -> None:  
         (b"304", ["Content-Length", "X"]),
     ],
 )
-def test_fields_that_declare_a_body_are_not_forwarded_where_there_is_none(status: bytes, kept: list[str]) -> None:
+def test_does_not_forward_fields_that_declare_a_body_if_the_response_has_none(status: bytes, kept: list[str]) -> None:
     head = response(b"Content-Length: 2", b"Transfer-Encoding: chunked", b"X: y", status=status)
     assert [name.decode() for name, _ in head.forwarded] == kept
 
@@ -188,7 +190,7 @@ def test_fields_that_declare_a_body_are_not_forwarded_where_there_is_none(status
 @pytest.mark.parametrize(
     "data", [b"", b"H", b"HTTP/1.", b"HTTP/1.0 4", b"HTTP/1.1 200\r", b"HTTP/1.1 200 OK\r\nX: y\r\n"]
 )
-def test_the_start_of_a_response_is_waited_for(data: bytes) -> None:
+def test_accepts_every_incomplete_start_of_a_response(data: bytes) -> None:
     check_response_start(data, Limits())
 
 

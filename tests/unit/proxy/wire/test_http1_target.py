@@ -16,7 +16,7 @@ def split(target: str, tunnel: Tunnel, *, method: str = "GET", host: str = "Host
     return split_target(parse_request(f"{method} {target} HTTP/1.1\r\n{host}\r\n".encode(), Limits()), tunnel)
 
 
-def test_a_tunnel_takes_a_path() -> None:
+def test_a_tunnel_accepts_a_path() -> None:
     assert split("/x?y", TUNNEL) == Target(path="/x?y")
 
 
@@ -29,7 +29,7 @@ def test_a_tunnel_takes_a_path() -> None:
         ("http://[::1]:81/", Target(host="::1", port=81, path="/")),
     ],
 )
-def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
+def test_the_explicit_proxy_accepts_a_full_http_url(target: str, wanted: Target) -> None:
     assert split(target, PROXY) == wanted
 
 
@@ -44,13 +44,13 @@ def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
         ("http://127.1/", PROXY, "ambiguous: an address that programs read differently: '127.1'"),
     ],
 )
-def test_any_other_target_is_refused(target: str, tunnel: Tunnel, problem: str) -> None:
+def test_rejects_any_other_target(target: str, tunnel: Tunnel, problem: str) -> None:
     with pytest.raises(BadHeadError) as caught:
         split(target, tunnel)
     assert problem == str(caught.value)
 
 
-def test_a_second_connect_and_a_request_to_nobody_are_refused() -> None:
+def test_rejects_a_second_connect_and_a_request_without_a_host_header() -> None:
     with pytest.raises(BadHeadError, match="CONNECT is valid only as the first request to the proxy"):
         split("a.test:443", TUNNEL, method="CONNECT")
     with pytest.raises(BadHeadError, match="no Host header"):

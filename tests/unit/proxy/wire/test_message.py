@@ -10,21 +10,21 @@ FIELDS: Fields = ((b"Accept", b"text/html"), (b"X", b"\xff"), (b"ACCEPT", b"*/*"
 @pytest.mark.parametrize(
     ("name", "wanted"), [(b"accept", "text/html, */*"), (b"x", "\udcff"), (b"y", "none"), (b"Accept", "none")]
 )
-def test_the_values_of_a_field_are_one_text(name: bytes, wanted: str) -> None:
+def test_value_of_joins_all_values_of_a_field(name: bytes, wanted: str) -> None:
     assert value_of(FIELDS, name, "none") == wanted
 
 
-def test_fields_have_each_name_once() -> None:
+def test_names_of_lists_each_field_name_once() -> None:
     assert names_of(FIELDS) == "accept, x"
     assert names_of(((b"\xff", b""),)) == "\xff"
 
 
-def test_a_field_is_there_in_any_case() -> None:
+def test_has_field_ignores_the_case_of_names_in_the_message() -> None:
     assert [has_field(FIELDS, name) for name in (b"accept", b"x", b"y")] == [True, True, False]
 
 
 @pytest.mark.parametrize(("version", "wanted"), [(b"HTTP/2.0", True), (b"HTTP/1.1", False), (b"HTTP/1.0", False)])
-def test_a_request_of_http2_is_known_by_its_version(version: bytes, *, wanted: bool) -> None:
+def test_recognises_an_http2_request_by_its_version(version: bytes, *, wanted: bool) -> None:
     assert RequestHead(b"GET", b"/", version, ()).is_http2 is wanted
 
 
@@ -39,5 +39,7 @@ def test_a_request_of_http2_is_known_by_its_version(version: bytes, *, wanted: b
         ("HTTP/1.0", b"keep-alive, close", True),
     ],
 )
-def test_a_message_says_whether_the_connection_goes_on(version: str, connection: bytes, *, wanted: bool) -> None:
+def test_the_version_and_the_connection_header_decide_whether_the_connection_closes(
+    version: str, connection: bytes, *, wanted: bool
+) -> None:
     assert closes(version, ((b"Connection", connection),)) is wanted

@@ -11,7 +11,7 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
 TOO_LARGE = r"^its head is larger than 262144 bytes\Z"
 
 
-def test_interim_responses_are_skipped_and_the_body_stays() -> None:
+def test_skips_interim_responses_and_leaves_the_body_in_the_buffer() -> None:
     buffer, start = BodyBuffer(), ResponseStart()
     buffer += HINTS
     assert start.read(buffer) is None
@@ -33,7 +33,7 @@ def test_interim_responses_count_towards_the_limit_of_the_head(rest: bytes) -> N
         start.read(buffer)
 
 
-def test_what_is_not_http_is_refused_at_once() -> None:
+def test_rejects_bytes_that_are_not_http_at_once() -> None:
     buffer = BodyBuffer()
     buffer += b"SSH-2.0"
     with pytest.raises(BadHeadError, match=r"^it is not HTTP/1\Z"):

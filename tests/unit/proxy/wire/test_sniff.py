@@ -9,20 +9,20 @@ from table_tests import each
 
 
 @pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
-def test_tls_for_the_tunnels_host_goes_on(name: bytes) -> None:
+def test_accepts_tls_whose_sni_is_the_host_of_the_tunnel(name: bytes) -> None:
     assert what_it_carries(hello(name), "a.test") is Carries.TLS
 
 
-def test_tls_to_an_address_names_nobody() -> None:
+def test_accepts_tls_without_sni_in_a_tunnel_to_an_address() -> None:
     assert what_it_carries(hello(), "203.0.113.7") is Carries.TLS
 
 
 @each("data", [b"\x16", b"\x16\x03\x01\x01", b"G", b"GET ", b"GET /x", b"GET / HTT", b"GET / HTTP/1.1\r"])
-def test_too_few_bytes_are_waited_for(data: bytes) -> None:
+def test_waits_for_more_bytes_if_the_protocol_is_not_clear_yet(data: bytes) -> None:
     assert what_it_carries(data, "a.test") is None
 
 
-def test_http_is_known_by_its_first_line() -> None:
+def test_recognises_http_by_its_first_line() -> None:
     assert what_it_carries(b"GET / HTTP/1.1\r\nHost:", "a.test") is Carries.HTTP
 
 
@@ -40,7 +40,7 @@ def test_http_is_known_by_its_first_line() -> None:
         ([b"a..test"], "a.test", "sni_ambiguous: not a host name: 'a..test'"),
     ],
 )
-def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reason: str) -> None:
+def test_rejects_tls_whose_sni_is_not_the_host_of_the_tunnel(names: list[bytes], host: str, reason: str) -> None:
     with pytest.raises(WrongNameError) as caught:
         what_it_carries(hello(*names), host)
     assert reason == str(caught.value)
@@ -56,18 +56,18 @@ def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reaso
         (b"\x16\x03\x01\x00\x00", "malformed ClientHello: not a TLS handshake record"),
     ],
 )
-def test_anything_else_is_a_raw_tunnel(data: bytes, reason: str) -> None:
+def test_rejects_protocols_other_than_tls_and_http(data: bytes, reason: str) -> None:
     with pytest.raises(RawTunnelError) as caught:
         what_it_carries(data, "a.test")
     assert reason == str(caught.value)
 
 
 @pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
-def test_a_hello_names_its_host_in_the_canonical_form(name: bytes) -> None:
+def test_returns_the_canonical_name_in_a_client_hello(name: bytes) -> None:
     assert name_in_hello(hello(name)) == "a.test"
 
 
-def test_half_a_hello_is_waited_for() -> None:
+def test_waits_for_the_rest_of_a_client_hello() -> None:
     assert name_in_hello(hello(b"a.test")[:-1]) is None
 
 
@@ -80,7 +80,7 @@ def test_half_a_hello_is_waited_for() -> None:
         ([b"203.0.113.7"], "sni_ambiguous: the ClientHello names an IP address instead of a host name"),
     ],
 )
-def test_a_hello_that_names_no_one_host_is_refused(names: list[bytes], reason: str) -> None:
+def test_rejects_a_client_hello_that_does_not_name_exactly_one_host(names: list[bytes], reason: str) -> None:
     with pytest.raises(WrongNameError) as caught:
         name_in_hello(hello(*names))
     assert reason == str(caught.value)
@@ -96,7 +96,7 @@ def test_a_hello_that_names_no_one_host_is_refused(names: list[bytes], reason: s
         ),
     ],
 )
-def test_what_is_no_hello_is_raw(data: bytes, reason: str) -> None:
+def test_rejects_bytes_that_are_not_a_client_hello(data: bytes, reason: str) -> None:
     with pytest.raises(RawTunnelError) as caught:
         name_in_hello(data)
     assert reason == str(caught.value)

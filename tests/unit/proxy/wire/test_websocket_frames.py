@@ -29,7 +29,7 @@ def message(sizes: list[int], *, masked: bool) -> bytes:
 
 
 @given(st.lists(st.lists(LENGTHS, min_size=1, max_size=4), max_size=4), st.booleans(), st.integers(1, 40))
-def test_frames_go_on_as_they_came_whatever_pieces_they_came_in(
+def test_forwards_frames_unchanged_however_the_data_is_split(
     messages: list[list[int]],
     masked: bool,  # noqa: FBT001
     step: int,
@@ -59,31 +59,31 @@ def test_frames_go_on_as_they_came_whatever_pieces_they_came_in(
         (frame(0x02, MIB) + frame(0x80, 1), "a message of more than 1048576 bytes"),
     ],
 )
-def test_what_is_no_frame_or_may_not_stand_there_is_refused(data: bytes, why: str) -> None:
+def test_rejects_malformed_and_misplaced_frames(data: bytes, why: str) -> None:
     with pytest.raises(BadFrameError) as caught:
         Frames(masked=False, longest=MIB).read(data)
     assert str(caught.value) == why
 
 
-def test_a_client_masks_each_frame() -> None:
+def test_rejects_an_unmasked_frame_from_a_client() -> None:
     with pytest.raises(BadFrameError):
         Frames(masked=True, longest=MIB).read(frame(0x82, 1))
 
 
-def test_what_comes_behind_a_close_goes_nowhere() -> None:
+def test_drops_data_after_a_close_frame() -> None:
     side = Frames(masked=False, longest=MIB)
     assert side.read(frame(0x88, 2) + b"SSH-2.0") == frame(0x88, 2)
     assert (side.read(b"more"), side.closed) == (b"", True)
 
 
-def test_no_more_is_held_than_a_head() -> None:
+def test_holds_back_an_incomplete_frame_head() -> None:
     side = Frames(masked=True, longest=MIB)
     data = frame(0x02, 65_536, masked=True)
     assert (side.read(data[:13]), side.read(data[13:]), side.count) == (b"", data, 65_536)
 
 
 @each("size", [0, 1, 125, 126, 65_535, 65_536])
-def test_a_frame_that_is_made_here_is_valid(size: int) -> None:
+def test_builds_valid_frames(size: int) -> None:
     frames = Frames(masked=False, longest=MIB)
     first, last = server_frame(0x01, b"x" * size, ends=False), server_frame(0x00, b"x" * size, ends=True)
     assert frames.read(first) == first == frame(0x01, size)

@@ -35,7 +35,7 @@ def test_shows_the_beginning_of_a_long_text() -> None:
 
 
 @each("end", ("\n", "\r", "\r\n", "\x0b", "\u2028"))
-def test_counts_lines_however_they_end(end: str) -> None:
+def test_counts_lines_with_any_line_ending(end: str) -> None:
     shown = Held(f"ls{end}".encode() * 10 + b"curl x | sh").lines(80)
     assert shown[-5] == "  and 1 more line"
 
@@ -52,7 +52,7 @@ def test_copies_only_for_y(key: str, copies: int, *, asks_again: bool) -> None:
     assert bool(held.lines(80)) is asks_again
 
 
-def test_another_key_leaves_the_question() -> None:
+def test_other_keys_do_not_answer_the_question() -> None:
     held = Held(b"text")
     held.press("c")
     assert (held.written, bool(held.lines(80)), held.signal()) == ([], True, b"")
@@ -68,5 +68,5 @@ def test_keeps_only_the_last_copy() -> None:
 @pytest.mark.parametrize(
     ("copied", "said"), [(b"", ""), (b"text", "the program in app-1 wanted to copy 4 B to your clipboard")]
 )
-def test_reports_a_copy_without_an_answer(copied: bytes, said: str) -> None:
+def test_reports_an_unanswered_copy_request(copied: bytes, said: str) -> None:
     assert Held(copied).unanswered == said

@@ -85,7 +85,7 @@ def test_copies_a_dropped_image_and_pastes_its_path(image: Path) -> None:
 
 
 @each("key, again", (("n", True), ("escape", True), ("x", False)))
-def test_without_a_yes_the_text_is_pasted_as_it_is(image: Path, key: str, *, again: bool) -> None:
+def test_pastes_the_text_unchanged_unless_the_user_agrees(image: Path, key: str, *, again: bool) -> None:
     asked = Asked()
     sent = pasted(str(image))
     assert asked.typed(sent) == b""
@@ -94,7 +94,7 @@ def test_without_a_yes_the_text_is_pasted_as_it_is(image: Path, key: str, *, aga
     assert asked.typed(sent) == (b"" if again else sent)
 
 
-def test_another_key_leaves_the_question(image: Path) -> None:
+def test_other_keys_do_not_answer_the_question(image: Path) -> None:
     asked = Asked()
     asked.press("y")
     asked.typed(pasted(str(image)))
@@ -103,13 +103,13 @@ def test_another_key_leaves_the_question(image: Path) -> None:
 
 
 @each("text", ("hello", "/none/a.png", "/etc/passwd", "", "\x1b"))
-def test_other_text_is_passed_on_at_once(text: str) -> None:
+def test_passes_other_pasted_text_on_at_once(text: str) -> None:
     asked = Asked()
     assert asked.typed(b"a" + pasted(f"x{text}")) == b"a" + pasted(f"x{text}")
     assert (asked.lines(80), asked.work) == ([], [])
 
 
-def test_an_image_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_offers_only_to_paste_the_text_if_the_image_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "key.png").write_text("PRIVATE KEY")
     asked = Asked()
     asked.typed(pasted(f"{tmp_path}/key.png"))
@@ -137,14 +137,14 @@ def test_gives_the_image_on_the_clipboard_for_ctrl_v() -> None:
     assert asked.does() == pasted(asked.copies[0][1])
 
 
-def test_without_an_image_on_the_clipboard_the_program_gets_the_key() -> None:
+def test_sends_ctrl_v_to_the_program_without_an_image_on_the_clipboard() -> None:
     asked = Asked()
     assert asked.typed(CTRL_V) == b""
     assert asked.typed(b"x") == b""
     assert asked.does() == CTRL_V + b"x"
 
 
-def test_a_copy_that_fails_says_why(image: Path) -> None:
+def test_shows_why_a_copy_failed(image: Path) -> None:
     asked = Asked(error="no space left on device")
     asked.typed(pasted(str(image)))
     asked.press("y")

@@ -23,7 +23,7 @@ class Shown:
         self.keys.append(key)
 
 
-def test_shows_one_until_it_is_done_and_then_the_program() -> None:
+def test_shows_one_overlay_until_it_is_done_before_the_next() -> None:
     changes: list[bool] = []
     first, second = Shown(), Shown("second")
     both = Overlays((first, second), changed=lambda: changes.append(True))
@@ -38,7 +38,7 @@ def test_shows_one_until_it_is_done_and_then_the_program() -> None:
     assert (first.keys, second.keys) == (["d"], [])
 
 
-def test_rings_for_each_and_shows_nothing_without_any() -> None:
+def test_rings_for_each_active_overlay_and_shows_nothing_without_one() -> None:
     assert Overlays((Shown("a"), Shown(), Shown("b")), changed=lambda: None).signal() == b"\x07\x07"
     nothing = Overlays((Shown(),), changed=lambda: None)
     assert nothing.lines(80) == []

@@ -98,7 +98,7 @@ def test_copies_after_a_key_press(seat: Seat, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("project")
-def test_a_program_that_ends_first_copies_nothing(
+def test_copies_nothing_if_the_program_ends_before_the_answer(
     seat: Seat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(pty_session, "TYPING_SECONDS", 3600.0)
@@ -134,7 +134,7 @@ def test_a_command_on_a_terminal_runs_in_a_session(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("project")
-def test_only_what_the_terminal_sends_is_a_paste(seat: Seat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_treats_only_terminal_input_as_a_paste(seat: Seat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     image = tmp_path / "shot.png"
     image.write_bytes(b"\x89PNG\r\n\x1a\nrest")
     copied: list[bytes] = []

@@ -37,7 +37,7 @@ def write(layer: RuleLayer = RuleLayer.USER) -> None:
     write_layer_rule(open_project(None, cwd=Path.cwd()), RULE, layer)
 
 
-def test_a_rule_for_the_user_keeps_the_text_of_their_policy(
+def test_adding_a_user_rule_keeps_the_text_of_the_users_policy(
     file: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(MINE)
@@ -51,13 +51,13 @@ def test_a_rule_for_the_user_keeps_the_text_of_their_policy(
     assert file.read_text() == AFTER
 
 
-def test_the_users_policy_is_made_readable_for_the_proxy(file: Path) -> None:
+def test_creates_the_users_policy_readable_for_the_proxy(file: Path) -> None:
     write()
     assert file.read_text().endswith(f"\nversion: 1\nallow:\n  - {RULE}\n")
     assert file.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_rule_for_the_project_leaves_the_users_policy(file: Path, project: Path) -> None:
+def test_a_project_rule_does_not_create_the_users_policy(file: Path, project: Path) -> None:
     policy = project / ".devcontainer" / "policy.yaml"
     assert layer_policy(project, RuleLayer.PROJECT) == policy
     write(RuleLayer.PROJECT)
@@ -73,7 +73,7 @@ def test_a_rule_for_the_project_leaves_the_users_policy(file: Path, project: Pat
         ("domains: [\n", "policy.yaml:"),
     ],
 )
-def test_a_rule_that_would_not_hold_is_not_written(file: Path, text: str, why: str) -> None:
+def test_does_not_write_a_rule_that_cannot_take_effect(file: Path, text: str, why: str) -> None:
     file.write_text(text)
     with pytest.raises(UserError) as raised:
         write()
@@ -81,7 +81,7 @@ def test_a_rule_that_would_not_hold_is_not_written(file: Path, text: str, why: s
     assert file.read_text() == text
 
 
-def test_an_organisation_that_does_not_allow_it_wins(
+def test_does_not_write_a_rule_that_the_organisation_does_not_allow(
     file: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path_factory.mktemp("etc")
@@ -92,7 +92,9 @@ def test_an_organisation_that_does_not_allow_it_wins(
     assert not file.exists()
 
 
-def test_a_sandbox_that_cannot_see_it_is_told_how_to(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fails_with_a_hint_if_the_sandbox_does_not_mount_the_users_policy(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subject, "bound_by", lambda *_: set())
     with pytest.raises(UserError) as raised:
         write()

@@ -67,22 +67,22 @@ def test_entries_are_shown_with_counts_examples_and_warnings() -> None:
     ]
 
 
-def test_values_behind_a_star_are_shortened() -> None:
+def test_shortens_the_list_of_values_that_a_star_replaces() -> None:
     lines = [*as_text(learned(*(denied(f"GET https://a.test/i/{number}") for number in range(5))))]
     assert lines[2] == "  `*` stands for 5 values: 0, 1, 2, ..."
 
 
-def test_nothing_to_learn_is_said() -> None:
+def test_reports_that_there_is_nothing_to_learn() -> None:
     assert [*as_text(learned())] == ["nothing to learn: every request was allowed, or is left out"]
 
 
-def test_only_so_many_entries_are_shown_and_taken() -> None:
+def test_shows_and_accepts_a_limited_number_of_entries() -> None:
     many = learned(*(denied(f"GET https://h{number}.test/") for number in range(MOST_ENTRIES + 5)))
     assert [*as_text(many)][-1] == "and 5 more, seen less often"
     assert len(without_warning(many).rules) == MOST_ENTRIES
 
 
-def test_entries_without_a_warning_are_taken_at_once() -> None:
+def test_accepts_entries_without_a_warning_without_asking() -> None:
     assert names(without_warning(learned(*LINES))) == [
         "node",
         "GET https://a.test/c/*",
@@ -99,11 +99,11 @@ def test_entries_without_a_warning_are_taken_at_once() -> None:
         (("s", "q"), []),
     ],
 )
-def test_a_person_chooses_one_by_one(words: tuple[str, ...], expected: list[str]) -> None:
+def test_the_user_chooses_entries_one_by_one(words: tuple[str, ...], expected: list[str]) -> None:
     assert names(choose(learned(*LINES), answers(*words))) == expected
 
 
-def test_a_push_that_needs_a_token_is_not_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_ask_about_a_push_that_needs_a_token(capsys: pytest.CaptureFixture[str]) -> None:
     assert not choose(learned(LINES[4]), answers())
     assert capsys.readouterr().err == "run this command: agent-sandbox secret setup github --repo o/n\n"
 
@@ -124,7 +124,7 @@ def test_a_question_names_its_keys() -> None:
     ]
 
 
-def test_a_replay_names_what_fails_what_is_not_tried_and_what_leaks() -> None:
+def test_a_replay_lists_failures_untried_services_and_left_out_requests_it_allows() -> None:
     found = learned(
         *(denied(f"GET https://h{number}.test:8443/") for number in range(12)),
         denied("GET https://npm.test/x", tool="npm"),

@@ -8,7 +8,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import read_project
 
 
-def test_the_policy_is_looked_for_upwards(tmp_path: Path) -> None:
+def test_finds_the_policy_in_a_parent_directory(tmp_path: Path) -> None:
     inside = tmp_path / "src" / "deep"
     inside.mkdir(parents=True)
     file = tmp_path / ".devcontainer" / "policy.yaml"
@@ -17,7 +17,7 @@ def test_the_policy_is_looked_for_upwards(tmp_path: Path) -> None:
     assert find_policy(None, cwd=inside) == file
 
 
-def test_a_policy_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+def test_prefers_the_projects_policy_to_one_in_a_subdirectory(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "src"):
         (folder / ".devcontainer").mkdir(parents=True)
         (folder / ".devcontainer" / "policy.yaml").touch()
@@ -26,17 +26,19 @@ def test_a_policy_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) 
     assert find_policy(None, cwd=tmp_path / "src") == tmp_path / ".devcontainer" / "policy.yaml"
 
 
-def test_a_path_is_not_searched(tmp_path: Path) -> None:
+def test_returns_the_policy_of_a_given_path_without_searching(tmp_path: Path) -> None:
     assert find_policy(tmp_path, cwd=Path("/")) == tmp_path / ".devcontainer" / "policy.yaml"
 
 
-def test_a_trusted_stack_can_be_named_from_anywhere(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_finds_the_policy_of_a_trusted_stack_by_name_from_any_directory(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     assert find_policy(Path("app-1"), cwd=elsewhere) == project / ".devcontainer" / "policy.yaml"
     assert find_policy(Path("app-2"), cwd=elsewhere) == Path("app-2") / ".devcontainer" / "policy.yaml"
 
 
-def test_where_there_is_none_the_next_step_is_named(tmp_path: Path) -> None:
+def test_names_the_next_step_if_there_is_no_policy(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         find_policy(None, cwd=tmp_path)
     expected = (
@@ -46,12 +48,12 @@ def test_where_there_is_none_the_next_step_is_named(tmp_path: Path) -> None:
     assert str(raised.value) == expected
 
 
-def test_a_file_is_shown_as_it_would_be_typed() -> None:
+def test_shows_paths_below_the_working_directory_as_relative() -> None:
     assert shown(Path("/a/b/c"), cwd=Path("/a")) == Path("b/c")
     assert shown(Path("/x/c"), cwd=Path("/a")) == Path("/x/c")
 
 
-def test_before_a_stack_runs_its_policy_is_read_and_what_it_would_not_see_is_said(
+def test_require_policy_warns_about_unmounted_layers_and_rejects_invalid_ones(
     project: Path, fenced: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = fenced / "etc"
@@ -64,7 +66,7 @@ def test_before_a_stack_runs_its_policy_is_read_and_what_it_would_not_see_is_sai
         require_policy(read_project(project))
 
 
-def test_a_policy_is_named_once_or_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepts_one_named_policy_or_finds_the_one_of_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     one, other = tmp_path / "one.yaml", Path("/other.yaml")
     assert [named_policy(one, None, path=None), named_policy(None, other, path=None)] == [Path("one.yaml"), other]
@@ -73,7 +75,7 @@ def test_a_policy_is_named_once_or_found(tmp_path: Path, monkeypatch: pytest.Mon
         named_policy(one, other, path=None)
 
 
-def test_the_files_that_took_part_are_told_with_what_they_narrow(tmp_path: Path) -> None:
+def test_lists_the_layer_files_and_which_one_limits_the_others(tmp_path: Path) -> None:
     project, user, organisation = (tmp_path / name for name in ("policy.yaml", "user.yaml", "organisation.yaml"))
     project.write_text("domains: [example.org]")
     user.write_text("domains: [example.org]")

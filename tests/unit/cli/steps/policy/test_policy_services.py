@@ -6,7 +6,7 @@ from agent_sandbox.policytools.services import Difference
 BARE = parse_service("", name="x", file="f", shown="s")
 
 
-def test_a_service_that_says_nothing_is_shown_as_it_is() -> None:
+def test_shows_an_empty_service() -> None:
     assert [*show_as_text("x", BARE)] == ["x:  ()", ""]
 
 
@@ -17,12 +17,12 @@ def test_columns_are_as_wide_as_their_longest_value() -> None:
     ]
 
 
-def test_where_nothing_differs_it_says_so() -> None:
+def test_reports_that_nothing_differs() -> None:
     nothing = Difference(added=(), removed=(), changed=())
     assert diff_as_text(nothing, {}, {}) == ["no difference in what the services allow"]
 
 
-def test_a_rule_that_is_long_moves_no_other_line() -> None:
+def test_a_long_rule_does_not_shift_the_columns_of_other_lines() -> None:
     fields = ", ".join(f"field{number}" for number in range(30))
     rules = f"[{{methods: [GET], reason: why}}, {{methods: [POST], graphql: {{query: [{fields}]}}, reason: why}}]"
     layer = parse_service(f"domains: [{{host: b.test, rules: {rules}}}]", name="x", file="f", shown="s")

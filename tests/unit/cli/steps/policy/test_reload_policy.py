@@ -17,14 +17,14 @@ from fake_docker import FakeDocker
 from fake_stack import trust, with_containers, with_running
 
 
-def test_an_answer_that_is_not_ok_is_an_error_that_says_what_is_in_force() -> None:
+def test_the_error_of_a_failed_reload_states_which_policy_is_in_force() -> None:
     with pytest.raises(UserError) as raised:
         require_loaded({"ok": False, "problems": ["policy.yaml:1:1: unknown key"]})
     kept = "nothing was changed: the previous policy stays in force until the proxy restarts"
     assert str(raised.value) == f"policy.yaml:1:1: unknown key\n{kept}"
 
 
-def test_a_running_stack_reloads_and_the_result_is_reported(
+def test_reloads_a_running_stack_and_reports_the_result(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef", "closed": 1}')
@@ -33,7 +33,7 @@ def test_a_running_stack_reloads_and_the_result_is_reported(
     assert capsys.readouterr() == ("", "policy loaded, digest 0123456789ab, 1 connection closed\n")
 
 
-def test_a_stack_that_does_not_run_cannot_reload(project: Path, docker: FakeDocker) -> None:
+def test_refuses_to_reload_a_stopped_stack(project: Path, docker: FakeDocker) -> None:
     with_containers(docker)
     with pytest.raises(UserError, match="the stack is not running; agent-sandbox up"):
         reload_stack(project)
@@ -68,7 +68,7 @@ KEPT = (
 )
 
 
-def test_a_reload_brings_the_trusted_policy_to_all_running_clones_and_one_that_was_edited_keeps_its_own(
+def test_reloads_the_trusted_policy_in_running_clones_but_keeps_edited_policies(
     project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(policy_of("fix-2"), "example.net")
@@ -89,7 +89,7 @@ def test_clones_reload_while_the_projects_own_stack_is_down(
     assert "example.org" in policy_of("fix-2").read_text()  # it gets the policy when it starts
 
 
-def test_one_clone_reloads_by_its_name(
+def test_reloads_a_single_clone_by_name(
     project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxies(docker, "app-")
@@ -101,7 +101,7 @@ def test_one_clone_reloads_by_its_name(
 
 
 @pytest.mark.parametrize("path", [None, "fix-1"])
-def test_a_clone_gets_no_policy_that_is_not_trusted_in_its_project(
+def test_does_not_copy_an_untrusted_policy_to_a_clone(
     project: Path, policy_of: PolicyOf, docker: FakeDocker, path: str | None
 ) -> None:
     policy, before = project / ".devcontainer" / "policy.yaml", policy_of("fix-1").read_text()
@@ -113,7 +113,7 @@ def test_a_clone_gets_no_policy_that_is_not_trusted_in_its_project(
     assert not any("proxy reload" in call for call in docker.calls)
 
 
-def test_a_clone_that_does_not_load_the_policy_is_reported_and_the_others_load_it(
+def test_reports_a_clone_that_cannot_reload_and_reloads_the_others(
     project: Path, policy_of: PolicyOf, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (clone,) = (one for one in clones_of(project, os.environ) if one.name == "fix-1")
@@ -125,7 +125,7 @@ def test_a_clone_that_does_not_load_the_policy_is_reported_and_the_others_load_i
     assert "example.org" in policy_of("fix-1").read_text()
 
 
-def test_a_clone_whose_project_is_gone_reloads_the_policy_that_it_has(
+def test_a_clone_of_an_untrusted_project_reloads_its_own_policy(
     project: Path, policy_of: PolicyOf, docker: FakeDocker
 ) -> None:
     open_store(os.environ).forget(project)

@@ -53,7 +53,7 @@ def rules(project: Path) -> list[str]:
     return [str(rule) for rule in load_here(project / POLICY, {}).rules.rules]
 
 
-def test_what_an_editor_runs_first_resolves_too(
+def test_build_resolves_services_only_for_an_editor(
     npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name(npm, "node")
@@ -67,7 +67,7 @@ def test_what_an_editor_runs_first_resolves_too(
 
 
 @pytest.mark.parametrize("spelled", ["node", "npm", "{name: NPM}"])
-def test_up_resolves_what_the_policy_names_and_trusts_it(
+def test_up_resolves_named_services_and_trusts_the_result(
     npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str], spelled: str
 ) -> None:
     name(npm, spelled)
@@ -88,14 +88,14 @@ def test_a_dry_run_resolves_nothing(npm: Path) -> None:
     assert not (npm / NODE).exists()
 
 
-def test_what_cannot_be_resolved_is_reported_and_stops_nothing(npm: Path) -> None:
+def test_reports_services_that_cannot_be_resolved_and_resolves_the_others(npm: Path) -> None:
     name(npm, "npm, pip, apt")
     unknown = (("debian", "apt"), ("python", "pip"))
     assert resolve_named(npm / POLICY) == (IS, *(NOTHING.format(one, tool, RESOLVE, one) for one, tool in unknown))
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
 
 
-def test_what_only_the_project_names_is_not_resolved_automatically(npm: Path) -> None:
+def test_does_not_resolve_registries_that_only_the_project_names(npm: Path) -> None:
     name(npm, "node")
     (npm / ".npmrc").write_text("registry=https://evil.example.org/\n//evil.example.org/:_authToken=npm_secret\n")
     assert resolve_named(npm / POLICY) == (
@@ -127,7 +127,7 @@ def test_up_asks_the_image_for_a_tool_that_this_machine_does_not_have(
     assert not any("npm" in call.rpartition("agent-sandbox/")[2] for call in asked)
 
 
-def test_it_asks_the_image_on_the_projects_own_base(npm: Path, docker: FakeDocker) -> None:
+def test_uses_the_image_built_on_the_projects_base_image(npm: Path, docker: FakeDocker) -> None:
     project = replace(read_project(npm), base_image="mirror.test/debian:13")
     there = agent_name(project.agents, project.owner, {}, project.base_image)
     docker.says("image inspect", out=json.dumps({"tags": [there], "labels": {}}))
@@ -135,7 +135,7 @@ def test_it_asks_the_image_on_the_projects_own_base(npm: Path, docker: FakeDocke
     assert agent_image(replace(project, base_image="")) is None
 
 
-def test_a_missing_image_is_built_before_it_is_asked(npm: Path, docker: FakeDocker) -> None:
+def test_builds_a_missing_image_before_reading_its_configuration(npm: Path, docker: FakeDocker) -> None:
     name(npm, "apt")
     docker.says("image inspect").says("build --progress").says("image prune")
     with_apt(docker).says("ps --all").says("up --detach")
@@ -147,7 +147,7 @@ def test_a_missing_image_is_built_before_it_is_asked(npm: Path, docker: FakeDock
     assert sorted(first, key=lambda verb: first[verb]) == ["build", "run", "up"]
 
 
-def test_what_the_image_does_not_know_either_is_reported(
+def test_reports_a_service_without_a_registry_on_the_machine_or_in_the_image(
     npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name(npm, "pip")
@@ -159,7 +159,7 @@ def test_what_the_image_does_not_know_either_is_reported(
     )
 
 
-def test_allow_asks_an_image_that_is_there(
+def test_allow_reads_the_configuration_of_an_existing_image(
     npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name(npm, "claude")
@@ -170,7 +170,7 @@ def test_allow_asks_an_image_that_is_there(
 
 
 @pytest.mark.parametrize("said", ["", "Cannot connect to the Docker daemon"])
-def test_allow_needs_no_image_and_no_engine(
+def test_allow_works_without_an_image_or_the_docker_engine(
     npm: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], said: str
 ) -> None:
     name(npm, "claude")
@@ -179,14 +179,14 @@ def test_allow_needs_no_image_and_no_engine(
     assert NOTHING.format("debian", "apt", RESOLVE, "debian") in capsys.readouterr().err
 
 
-def test_a_policy_that_is_not_trusted_is_not_made_so(npm: Path) -> None:
+def test_resolving_does_not_trust_an_untrusted_policy(npm: Path) -> None:
     name(npm, "node")
     (npm / POLICY).write_text("services: [node]\ndomains: [evil.example.org]\n")
     resolve_named(npm / POLICY)
     assert unseen_in(npm, os.environ) == (POLICY, NODE)
 
 
-def test_a_file_that_is_there_is_left_as_it_is(npm: Path) -> None:
+def test_does_not_overwrite_an_existing_service_file(npm: Path) -> None:
     name(npm, "node")
     (npm / NODE).parent.mkdir()
     (npm / NODE).write_text("domains: [{host: a.example.org, rules: [{methods: [GET]}]}]")
@@ -194,7 +194,7 @@ def test_a_file_that_is_there_is_left_as_it_is(npm: Path) -> None:
     assert rules(npm) == ["GET, HEAD a.example.org"]
 
 
-def test_nothing_is_written_where_a_link_of_the_project_leads(npm: Path) -> None:
+def test_does_not_write_through_a_symbolic_link_of_the_project(npm: Path) -> None:
     name(npm, "node")
     (npm / "elsewhere").mkdir()
     (npm / NODE).parent.symlink_to(npm / "elsewhere")
@@ -203,7 +203,7 @@ def test_nothing_is_written_where_a_link_of_the_project_leads(npm: Path) -> None
     assert list((npm / "elsewhere").iterdir()) == []
 
 
-def test_git_is_not_offered_what_only_this_machine_says(npm: Path) -> None:
+def test_git_ignores_the_resolved_service_file(npm: Path) -> None:
     subprocess.run(["git", "init", "-q", "."], check=True, cwd=npm)
     name(npm, "node")
     resolve_named(npm / POLICY)
@@ -215,7 +215,9 @@ def test_git_is_not_offered_what_only_this_machine_says(npm: Path) -> None:
 
 
 @pytest.mark.usefixtures("npm")
-def test_a_service_is_added_by_any_name_and_resolved(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_allow_adds_a_resolved_service_by_its_alias_and_resolves_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name(project, "claude")
     assert exit_code(lambda: allow("npm")) == 0
     assert capsys.readouterr() == (
@@ -227,7 +229,7 @@ def test_a_service_is_added_by_any_name_and_resolved(project: Path, capsys: pyte
 
 
 @pytest.mark.usefixtures("npm")
-def test_another_service_is_added_as_well(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_allow_adds_a_shipped_service_by_its_alias(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name(project, "claude")
     assert exit_code(lambda: allow("cargo")) == 0
     assert capsys.readouterr().out == f"{POLICY}:2: added `- rust` under `services`\n"
@@ -235,7 +237,7 @@ def test_another_service_is_added_as_well(project: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("npm")
-def test_one_that_is_named_is_resolved_anew(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_allow_resolves_a_service_that_is_already_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name(project, "npm")
     assert exit_code(lambda: allow("node")) == 0
     assert capsys.readouterr().out == f"{POLICY}:2: `node` is already under `services`\n"
@@ -254,7 +256,7 @@ def test_a_dry_run_shows_the_line_and_writes_nothing(project: Path, capsys: pyte
 
 
 @pytest.mark.usefixtures("npm")
-def test_the_users_layer_names_none_that_a_project_resolves(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_layer_cannot_name_a_resolved_service(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layer = project / "config" / "agent-sandbox" / "policy.yaml"
     layer.parent.mkdir(parents=True)
     layer.write_text("version: 1\n")
@@ -268,7 +270,7 @@ def test_the_users_layer_names_none_that_a_project_resolves(project: Path, monke
     assert layer.read_text() == "version: 1\n"
 
 
-def test_what_is_resolved_after_the_policy_was_cached_is_used(npm: Path) -> None:
+def test_a_resolved_service_invalidates_the_policy_cache(npm: Path) -> None:
     name(npm, "node")
     environ = {"XDG_CACHE_HOME": str(npm.parent / "cache")}
     assert load_here(npm / POLICY, environ).rules.rules == ()
@@ -278,7 +280,7 @@ def test_what_is_resolved_after_the_policy_was_cached_is_used(npm: Path) -> None
     assert load_here(npm / POLICY, environ).rules.rules == ()
 
 
-def test_up_says_that_another_registry_is_configured_since(
+def test_up_reports_a_registry_that_was_configured_since(
     npm: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name(npm, "node")
@@ -312,7 +314,7 @@ def test_a_mirror_of_a_shipped_service_is_added_and_reported(npm: Path, monkeypa
     assert sorted(rules(npm)) == sorted([*before, "GET, HEAD https://new.example.org"])
 
 
-def test_a_mirror_that_a_clone_brings_is_shown_before_it_counts(npm: Path) -> None:
+def test_a_mirror_file_from_a_git_clone_needs_trust(npm: Path) -> None:
     name(npm, "go")
     (npm / NODE).parent.mkdir()
     mirror = npm / NODE.replace("node", "go-mirror")

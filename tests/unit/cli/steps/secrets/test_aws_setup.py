@@ -82,7 +82,7 @@ def test_keys_of_this_machine_sign_requests_to_the_named_apis(
     assert (again.code, again.out) == (0, "aws.key was replaced; the policy signs with it already\n")
 
 
-def test_without_settings_of_aws_the_keys_are_asked_for(
+def test_reads_the_keys_from_stdin_without_aws_settings(
     running: FakeDocker, ask: Ask, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
@@ -92,7 +92,9 @@ def test_without_settings_of_aws_the_keys_are_asked_for(
     assert ENTRY.format(host=SQS, service="sqs") in file.read_text()
 
 
-def test_it_works_before_the_first_up(file: Path, keys: Path, ask: Ask, project: Path, docker: FakeDocker) -> None:
+def test_aws_setup_works_before_the_first_up(
+    file: Path, keys: Path, ask: Ask, project: Path, docker: FakeDocker
+) -> None:
     assert (file.exists(), keys.exists()) == (True, True)
     docker.says("ps --all")
     docker.says("image inspect", err="Error: No such image: agent-sandbox/proxy:0.1.0", code=1)
@@ -115,7 +117,7 @@ def test_it_works_before_the_first_up(file: Path, keys: Path, ask: Ask, project:
         ),
     ],
 )
-def test_what_cannot_be_set_up_changes_nothing(
+def test_a_setup_that_fails_changes_nothing(
     running: FakeDocker, ask: Ask, file: Path, words: tuple[str, ...], said: str
 ) -> None:
     before = file.read_text()
@@ -124,7 +126,7 @@ def test_what_cannot_be_set_up_changes_nothing(
     assert (file.read_text(), told(running)) == (before, [])
 
 
-def test_another_service_has_no_regions(running: FakeDocker, ask: Ask) -> None:
+def test_rejects_a_region_for_another_service(running: FakeDocker, ask: Ask) -> None:
     answer = ask("secret", "setup", "openai", "--region", "eu-central-1")
     assert (answer.code, answer.err) == (
         1,

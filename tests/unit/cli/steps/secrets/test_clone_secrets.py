@@ -62,7 +62,7 @@ def test_a_value_is_asked_for_once_and_stored_in_all_clones(
     assert capsys.readouterr().err == "a was set in its clones, too: fix-1, fix-2\n"
 
 
-def test_a_source_is_kept_for_all_clones_and_fetched_for_those_that_run(
+def test_stores_a_source_for_all_clones_and_fetches_it_for_running_clones(
     project: Path, clones: dict[str, Path], docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_KEY", VALUE)
@@ -72,7 +72,7 @@ def test_a_source_is_kept_for_all_clones_and_fetched_for_those_that_run(
     assert [recipes_of(root, os.environ).load()[0].source for root in (project, *clones.values())] == ["env:A_KEY"] * 3
 
 
-def test_a_secret_of_one_clone_stays_there(
+def test_setting_a_secret_in_a_clone_does_not_affect_other_stacks(
     clones: dict[str, Path], running: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
@@ -97,7 +97,7 @@ def test_a_removed_secret_is_removed_from_the_clones_that_have_it(
     assert asked(running, "remove") == ["app", "app-fix-1"]
 
 
-def test_a_clone_in_which_it_fails_is_a_warning(
+def test_warns_about_a_clone_in_which_the_change_fails(
     project: Path, clones: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(own: Project) -> None:

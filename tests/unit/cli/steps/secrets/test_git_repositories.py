@@ -71,7 +71,7 @@ READ_B = {"name": "a/b", "access": "read"}
         ),
     ],
 )
-def test_an_entry_gets_the_repositories_and_keeps_what_it_has(
+def test_adds_repositories_and_keeps_the_other_options_of_the_entry(
     entry: dict[str, Any], wanted: dict[str, str], options: dict[str, Any]
 ) -> None:
     asked = [Wanted(name=name, access=access, where="") for name, access in wanted.items()]
@@ -80,7 +80,7 @@ def test_an_entry_gets_the_repositories_and_keeps_what_it_has(
     assert choose("x", DECLARED, given).repositories
 
 
-def test_a_secret_is_for_the_hosts_of_the_parts_that_have_it() -> None:
+def test_a_secret_is_bound_to_the_hosts_of_the_parts_that_use_it() -> None:
     options = {"git": {"auth": {"secret": "t"}}, "web": {}, "api": {"auth": {"secret": "other"}}}
     assert bound_hosts(DECLARED, options, "t") == ("git.test",)
     assert (secret_of(options), secret_of({"git": {"access": "read"}}), secret_of({})) == ("t", "", "")

@@ -99,7 +99,7 @@ class Typed(io.StringIO):
         return True
 
 
-def test_a_repository_that_is_mounted_can_be_read(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_allows_reading_repositories_that_are_mounted_read_only(running: FakeDocker, ask: Ask, project: Path) -> None:
     config = '[remote "origin"]\n\turl = https://github.com/{0}\n[remote "x"]\n\turl = https://github.com/x/x\n'
     for name in ("shared", "written"):
         folder = project.parent / f"{project.name}-{name}"
@@ -120,7 +120,7 @@ def test_a_repository_that_is_mounted_can_be_read(running: FakeDocker, ask: Ask,
 
 
 @pytest.mark.usefixtures("running")
-def test_a_mount_that_was_added_since_the_project_was_trusted_names_no_repository(ask: Ask, project: Path) -> None:
+def test_ignores_repositories_of_mounts_that_are_not_trusted_yet(ask: Ask, project: Path) -> None:
     """A project file can come with a commit, and without a terminal nobody is asked about the repositories."""
     folder = project.parent / f"{project.name}-other"
     (repository(folder) / "config").write_text('[remote "origin"]\n\turl = https://github.com/me/private\n')
@@ -132,7 +132,7 @@ def test_a_mount_that_was_added_since_the_project_was_trusted_names_no_repositor
 
 
 @pytest.mark.parametrize("answer", ["y\n", "\n", ""])
-def test_at_a_terminal_the_repositories_of_the_settings_are_asked_about(
+def test_asks_at_a_terminal_before_it_allows_the_repositories_of_the_git_settings(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     code = 0 if answer.startswith("y") else 1
@@ -169,7 +169,7 @@ def test_a_token_stays_bound_to_the_hosts_of_all_parts(running: FakeDocker, ask:
     assert told(running) == ["set github.token --host github.com --host api.github.com --folder /state/secrets"]
 
 
-def test_repositories_that_were_read_stay_so_when_another_is_written(
+def test_read_only_repositories_stay_read_only_when_another_becomes_writable(
     running: FakeDocker, ask: Ask, project: Path
 ) -> None:
     policy(project, "version: 1\nservices: [{name: github, repos: [a/b, C/d], git: {access: read}}]\n")
@@ -193,7 +193,7 @@ def test_an_entry_for_all_repositories_is_limited_with_a_warning(running: FakeDo
     assert told(running)
 
 
-def test_nothing_can_be_pushed_anywhere_if_git_is_read_only(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_git_read_only_denies_every_push(running: FakeDocker, ask: Ask, project: Path) -> None:
     policy(project, "version: 1\ndomains: [git.test]\n")
     answer = ask("secret", "setup", "github", "--git-read-only")
     assert answer.err.splitlines()[0] == "read only: Me/app (remote origin)"
@@ -205,7 +205,7 @@ def test_nothing_can_be_pushed_anywhere_if_git_is_read_only(running: FakeDocker,
     assert told(running)
 
 
-def test_with_a_source_it_works_before_the_first_up(
+def test_setup_with_a_source_works_before_the_first_up(
     stopped: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped.says("ps --all")
@@ -224,7 +224,7 @@ def test_with_a_source_it_works_before_the_first_up(
     assert (again.code, policy(project)) == (0, before)
 
 
-def test_a_secret_for_other_servers_is_not_given_to_git(
+def test_rejects_a_secret_that_is_bound_to_another_host(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY", VALUE)
@@ -276,7 +276,7 @@ def test_a_setup_that_fails_changes_nothing(
         ("forgejo", "ssh://git@codeberg.org/o/app", "o/app", "codeberg.org"),
     ],
 )
-def test_other_servers_are_set_up_in_the_same_way(  # noqa: PLR0917 - the rows
+def test_sets_up_other_git_servers(  # noqa: PLR0917 - the rows
     running: FakeDocker, ask: Ask, project: Path, service: str, remote: str, repository: str, hosts: str
 ) -> None:
     (project / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
@@ -287,7 +287,9 @@ def test_other_servers_are_set_up_in_the_same_way(  # noqa: PLR0917 - the rows
     assert call.endswith(f" --host {hosts} --folder /state/secrets")
 
 
-def test_without_a_remote_on_the_server_it_asks_for_a_name(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_requires_a_repository_name_without_a_remote_on_the_server(
+    running: FakeDocker, ask: Ask, project: Path
+) -> None:
     (project / ".git" / "config").write_text('[remote "origin"]\n\turl = git@work:o/r.git\n')
     answer = ask("secret", "setup", "github")
     what = "error: git: no remote of this project leads to a repository on github.com\n"
@@ -295,7 +297,7 @@ def test_without_a_remote_on_the_server_it_asks_for_a_name(running: FakeDocker, 
     assert told(running) == []
 
 
-def test_the_token_of_an_app_is_for_the_repositories_that_were_shown(
+def test_limits_the_token_of_a_github_app_to_the_chosen_repositories(
     running: FakeDocker,
     ask: Ask,
     project: Path,
@@ -339,7 +341,7 @@ def source_of(project: Path) -> str:
         ),
     ],
 )
-def test_a_source_that_is_no_app_of_the_server_is_reported(  # noqa: PLR0917 - the rows
+def test_rejects_a_source_that_is_not_an_app_of_the_server(  # noqa: PLR0917 - the rows
     running: FakeDocker, ask: Ask, project: Path, service: str, source: str, what: str
 ) -> None:
     before = policy(project, "version: 1\ndomains: [a.test]\n")

@@ -88,7 +88,7 @@ def test_a_credential_file_that_is_current_or_the_sandboxs_own_is_kept(
         assert found.get("mcpOAuth") == inside.get("mcpOAuth")
 
 
-def test_a_sign_in_inside_is_noted_and_replaced_only_when_asked_for(
+def test_notes_the_sandboxs_own_sign_in_and_replaces_it_only_on_request(
     project: Path, docker: FakeDocker, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sign_in(home)
@@ -103,7 +103,7 @@ def test_a_sign_in_inside_is_noted_and_replaced_only_when_asked_for(
 
 
 @pytest.mark.parametrize("how", ["none", "unknown shape", "expired"])
-def test_without_a_usable_login_the_proxy_drops_the_token_and_knows_the_endpoint(
+def test_without_a_usable_login_the_proxy_gets_the_endpoint_but_no_token(
     project: Path, docker: FakeDocker, home: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(login_host, "TRIES", 1)
@@ -118,7 +118,7 @@ def test_without_a_usable_login_the_proxy_drops_the_token_and_knows_the_endpoint
     assert seeded(docker) is None
 
 
-def test_sync_gives_logins_beside_other_secrets(
+def test_sync_passes_on_logins_and_other_secrets(
     project: Path, docker: FakeDocker, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in(home)

@@ -50,7 +50,7 @@ def test_private_packages_are_read_with_a_token_that_only_the_proxy_has(
     assert (running.folder / "told").read_text() == TOKEN
 
 
-def test_the_token_goes_nowhere_beside_the_registrys_path(running: FakeDocker, ask: Ask, project: Path) -> None:
+def test_allows_only_paths_below_the_registrys_path(running: FakeDocker, ask: Ask, project: Path) -> None:
     npm(running, f"https://{HOST}/api/npm/main/")
     policy(project, "version: 1\n")
     assert ask("secret", "setup", "npm").code == 0
@@ -81,7 +81,7 @@ def test_without_a_registry_over_https_nothing_changes(
     assert answer.err == f"error: npm: {what}\n  hint: {hint}\n"
 
 
-def test_a_source_works_before_the_first_up(
+def test_setup_with_a_source_works_before_the_first_up(
     project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     npm(docker, f"https://{HOST}/")

@@ -6,7 +6,7 @@ from agent_sandbox.problems import UserError
 from table_tests import each
 
 
-def test_hosts_are_read_as_the_policy_reads_them_and_each_counts_once() -> None:
+def test_normalises_and_deduplicates_hosts() -> None:
     hosts = ("API.Example.com.", "api.example.com", "bücher.example", "192.0.2.1", "[2001:DB8::1]")
     expected = Bound(name="a.b", hosts=("api.example.com", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"))
     assert read_binding("a.b", hosts) == expected
@@ -25,7 +25,7 @@ def test_hosts_are_read_as_the_policy_reads_them_and_each_counts_once() -> None:
         ("", "not a host name: ''"),
     ],
 )
-def test_nothing_but_one_host_is_taken(host: str, problem: str) -> None:
+def test_rejects_anything_but_a_single_host(host: str, problem: str) -> None:
     with pytest.raises(UserError) as caught:
         read_binding("a", [host])
     (found,) = caught.value.problems
@@ -34,7 +34,7 @@ def test_nothing_but_one_host_is_taken(host: str, problem: str) -> None:
     assert found.hint
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_reports_all_problems_at_once() -> None:
     with pytest.raises(UserError) as caught:
         read_binding("a b", ["x y", "ok.test", "*.z.test"])
     assert [(one.where, one.what) for one in caught.value.problems] == [

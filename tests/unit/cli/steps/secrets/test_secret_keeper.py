@@ -74,25 +74,21 @@ def test_a_token_that_is_about_to_expire_is_refreshed(look: Callable[[float], No
     assert given == []
 
 
-def test_a_client_that_cannot_refresh_is_asked_once_a_minute(
-    look: Callable[[float], None], given: list[float | None]
-) -> None:
+def test_retries_a_failed_refresh_once_a_minute(look: Callable[[float], None], given: list[float | None]) -> None:
     given += [-1, -1, 9000]
     for seconds in range(0, 121, 2):
         look(float(seconds))
     assert given == []
 
 
-def test_a_token_without_an_end_is_never_refreshed(look: Callable[[float], None], given: list[float | None]) -> None:
+def test_never_refreshes_a_token_that_does_not_expire(look: Callable[[float], None], given: list[float | None]) -> None:
     given.append(None)
     look(0)
     look(1e9)
     assert given == []
 
 
-def test_a_value_from_a_source_that_says_when_it_expires_is_fetched_again_before(
-    project: Path, given: list[float | None]
-) -> None:
+def test_fetches_a_value_again_before_it_expires(project: Path, given: list[float | None]) -> None:
     app = Recipe(name="github.token", hosts=("github.com",), source="github-app:1:/k me/app")
     one, it = subject.Watched(recipe=app, due=NOW), read_project(project)
     given += [3600, -1, 3600]
@@ -114,7 +110,7 @@ def test_a_value_from_a_source_that_says_when_it_expires_is_fetched_again_before
         (None, 0.0),
     ],
 )
-def test_the_proxy_says_when_a_value_is_due(
+def test_takes_the_time_of_the_next_fetch_from_the_proxy(
     project: Path, docker: FakeDocker, held: dict[str, object] | None, due: float
 ) -> None:
     recipes_of(project, os.environ).add(Recipe(name="aws.key", hosts=("a.test",), source="aws:default"))

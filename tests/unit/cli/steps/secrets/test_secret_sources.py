@@ -40,7 +40,7 @@ def test_a_value_that_has_not_expired_stays_if_it_cannot_be_renewed(project: Pat
         (99.0, 90.0, "--ttl 90 "),
     ],
 )
-def test_a_value_is_used_until_its_time_to_live_or_its_source_ends_it(  # noqa: PLR0917 - the rows
+def test_a_value_expires_at_the_earlier_of_its_ttl_and_its_source(  # noqa: PLR0917 - the rows
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, ttl: float | None, left: float | None, told: str
 ) -> None:
     docker.says("secret set")
@@ -49,7 +49,7 @@ def test_a_value_is_used_until_its_time_to_live_or_its_source_ends_it(  # noqa: 
     assert docker.calls[-1].endswith(f"secret set a --host a.test --source env {told}--folder /state/secrets")
 
 
-def test_sources_that_cannot_be_read_are_a_warning_after_a_start(
+def test_warns_about_a_damaged_source_file_after_a_start(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipes = recipes_of(project, os.environ)

@@ -10,14 +10,14 @@ from fake_docker import FakeDocker
 from fake_stack import with_containers
 
 
-def test_a_running_proxy_is_asked(project: Path, docker: FakeDocker) -> None:
+def test_passes_commands_to_the_running_proxy(project: Path, docker: FakeDocker) -> None:
     docker.says("secret remove")
     with_containers(docker, proxy="healthy")
     ask_store(read_project(project), "remove", "a")
     assert docker.calls[-1].endswith("agent_sandbox.proxy secret remove a --folder /state/secrets")
 
 
-def test_a_stack_that_is_not_trusted_is_not_started_for_its_secrets(project: Path, docker: FakeDocker) -> None:
+def test_does_not_start_an_untrusted_stack_for_its_secrets(project: Path, docker: FakeDocker) -> None:
     docker.says("ps --all")
     untrusted = replace(open_project(project, cwd=project), files=())
     with pytest.raises(UserError, match="the stack is not running"):

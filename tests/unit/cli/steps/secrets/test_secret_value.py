@@ -35,12 +35,12 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Pipe:
 
 
 @each("end", [b"", b"\n", b"\r\n"])
-def test_one_line_end_behind_a_value_that_is_piped_in_is_none_of_it(end: bytes, pipe: Pipe) -> None:
+def test_strips_one_line_ending_from_a_piped_value(end: bytes, pipe: Pipe) -> None:
     pipe(VALUE + end)
     assert read_value("x") == VALUE
 
 
-def test_a_value_may_be_as_long_as_it_may(pipe: Pipe) -> None:
+def test_accepts_a_value_of_the_maximum_length(pipe: Pipe) -> None:
     pipe(b"x" * 65536 + b"\r\n")
     assert read_value("x") == b"x" * 65536
 
@@ -66,14 +66,14 @@ def test_a_value_may_be_as_long_as_it_may(pipe: Pipe) -> None:
         (b"x" * 1_000_000, [LONG]),
     ],
 )
-def test_what_no_header_could_hold_is_refused_and_not_shown(said: bytes, problems: list[Problem], pipe: Pipe) -> None:
+def test_rejects_invalid_values_without_showing_them(said: bytes, problems: list[Problem], pipe: Pipe) -> None:
     pipe(said)
     with pytest.raises(UserError) as caught:
         read_value("x")
     assert list(caught.value.problems) == problems
 
 
-def test_at_a_terminal_it_is_asked_for_once_without_an_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asks_for_the_value_once_at_a_terminal_without_echo(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, dict[str, bool]]] = []
 
     def prompt(text: str, **how: bool) -> str:
@@ -87,7 +87,7 @@ def test_at_a_terminal_it_is_asked_for_once_without_an_echo(monkeypatch: pytest.
 
 
 @each("typed", ["pässwörter", "correct horse\udcff"])
-def test_what_is_typed_is_looked_at_as_well(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validates_typed_values_as_well(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Person())
     monkeypatch.setattr(typer, "prompt", lambda *_, **__: typed)
     with pytest.raises(UserError) as caught:
@@ -95,7 +95,7 @@ def test_what_is_typed_is_looked_at_as_well(typed: str, monkeypatch: pytest.Monk
     assert list(caught.value.problems) == [ODD]
 
 
-def test_who_types_nothing_more_has_interrupted_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aborting_the_prompt_raises_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def prompt(*_: object, **__: object) -> str:
         raise typer.Abort
 

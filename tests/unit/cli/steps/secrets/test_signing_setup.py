@@ -36,7 +36,7 @@ def key(docker: FakeDocker, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     return file
 
 
-def test_commits_are_signed_with_the_key_of_the_host_machine(
+def test_sets_up_signing_with_the_key_of_the_host_machine(
     running: FakeDocker, ask: Ask, project: Path, key: Path
 ) -> None:
     policy(project, "version: 1\ndomains: [a.test]\nsettings:\n  ask: unlisted\n")
@@ -54,7 +54,7 @@ def test_commits_are_signed_with_the_key_of_the_host_machine(
     assert recipes_of(project, os.environ).load() == (recipe,)
 
 
-def test_signing_is_set_up_before_the_first_up(project: Path, docker: FakeDocker, ask: Ask, key: Path) -> None:
+def test_signing_setup_works_before_the_first_up(project: Path, docker: FakeDocker, ask: Ask, key: Path) -> None:
     policy(project, "version: 1\ndomains: [a.test]\n")
     docker.says("ps --all")
     answer = ask("secret", "setup", "signing", "--from", f"ssh-key:{key}")
@@ -66,7 +66,7 @@ def test_signing_is_set_up_before_the_first_up(project: Path, docker: FakeDocker
 
 
 @pytest.mark.parametrize("setting", ["", "user.signingKey=0xDEADBEEF", "user.signingKey=ssh-ed25519 AAAA"])
-def test_without_a_key_file_nothing_is_signed(
+def test_fails_and_changes_nothing_without_a_key_file(
     running: FakeDocker, ask: Ask, project: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
     before = policy(project)
