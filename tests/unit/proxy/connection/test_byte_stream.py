@@ -125,7 +125,7 @@ async def test_pauses_reading_when_the_buffer_is_full_and_resumes(kind: Kind, tm
 
 
 @pytest.mark.parametrize("reason", ["crowded", "reads_little"])
-async def test_small_reads(reason: str) -> None:
+async def test_reads_small_parts_if_crowded_or_told_to(reason: str) -> None:
     (reader, writer), (_, end) = await raw()
     stream = ByteStream(writer, on_data=lambda: None, crowded=lambda: reason == "crowded")
     stream.reads_little = reason == "reads_little"
