@@ -169,7 +169,7 @@ def test_rewrites_an_unchanged_file_only_if_it_has_a_second_name_or_another_owne
     assert not is_left()
 
 
-def test_does_not_write_through_a_symbolic_link(tmp_path: Path) -> None:
+def test_writing_all_files_writes_through_no_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("old")
     (tmp_path / ".env").symlink_to("mine")
     with pytest.raises(UserError) as raised:
