@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.exchange.exchange import Exchange
     from agent_sandbox.proxy.tunnel import Tunnel
     from agent_sandbox.proxy.wire.http1_head import Body
+    from agent_sandbox.proxy.wire.http1_head import ResponseHead as ReadHead
 
     type Stage = Callable[..., LaneStage]
 
@@ -371,9 +372,9 @@ async def test_reads_little_at_once_of_a_searched_head_and_of_a_searched_compres
     stage: Stage, monkeypatch: pytest.MonkeyPatch, hooks: type[LetThrough], fields: bytes, wanted: list[bool]
 ) -> None:
     seen: list[bool] = []
-    response_head, response_body = subject.Relay._response_head, subject.response_body
+    response_head, response_body = subject.Relay._response_head, body.response_body
 
-    async def noted_head(relay: subject.Relay, server: ByteStream) -> ResponseHead:
+    async def noted_head(relay: subject.Relay, server: ByteStream) -> ReadHead:
         seen.append(server.reads_little)
         return await response_head(relay, server)
 
