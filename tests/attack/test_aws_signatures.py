@@ -147,7 +147,9 @@ def test_a_session_token_is_redacted_in_error_pages_but_not_in_objects(stand: St
 
 
 def refused_by(stand: Stand) -> str:
-    """Return the host that refused the key, as `status` shows it."""
+    """Return the host that refused the key, as `status` shows it after the last request was recorded."""
+    stand.proxy.line(event="request")
+    stand.proxy.forget()
     found = stand.proxy.ask_control("status")["secrets"]
     return str(found[0]["refused_by"]) if found else ""
 

@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -195,17 +195,24 @@ def test_reports_a_resolver_failure_and_recovers(pair: Pair) -> None:
     assert pair.proxy.say(other(1)).startswith(b"HTTP/1.1 200")
 
 
+def log_state(pair: Pair, *, error: str) -> dict[str, Any]:
+    """Wait until `status` reports this error of the log, and return what it reports about the log."""
+    end = time.monotonic() + 5
+    while (log := pair.proxy.ask_control("status")["log"])["error"] != error and time.monotonic() < end:
+        time.sleep(0.02)
+    assert log["error"] == error
+    return dict(log)
+
+
 def test_a_full_log_volume_is_reported_and_requests_are_still_decided(pair: Pair) -> None:
     with wrong(pair, "full"):
         assert_well(pair)
         pair.proxy.line(host="evil.test", decision="deny")  # on stdout
-        time.sleep(0.1)
-        status = pair.proxy.ask_control("status")
-        assert (status["log"]["dropped"] > 0, status["log"]["error"]) == (True, "[Errno 28] No space left on device")
+        log = log_state(pair, error="[Errno 28] No space left on device")
+        assert log["dropped"] > 0
     pair.proxy.forget()
     assert_well(pair)
-    time.sleep(0.1)
-    assert pair.proxy.ask_control("status")["log"]["error"] == ""
+    log_state(pair, error="")
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link to nowhere", "nothing"])
