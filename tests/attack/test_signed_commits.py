@@ -183,13 +183,17 @@ def test_a_commit_of_more_than_a_mebibyte_is_refused(stand: Stand) -> None:
     assert stand.post(commit(message="x" * 1_000_000))[0] == 200
 
 
-def test_signs_nothing_for_another_method_path_or_host(stand: Stand) -> None:
+def test_signs_nothing_for_another_method_path_host_or_scheme(stand: Stand) -> None:
     assert stand.post(commit(), path="/sign-commit/")[0] == 405
     assert stand.post(commit(), path="/signing-key")[0] == 405
     assert stand.post(commit(), host="example.com")[0] == 502
     with stand.proxy.connect() as stream:
         stream.sendall(f"GET http://{OWN}/sign-commit HTTP/1.1\r\nHost: {OWN}\r\n\r\n".encode())
         assert read_answer(stream)[0] == 404
+    with stand.proxy.tls(OWN) as stream:
+        stream.sendall(get("/sign-commit", OWN, f"Content-Length: {len(commit())}", method="POST") + commit())
+        assert read_answer(stream)[0] == 403
+    assert stand.proxy.say(f"CONNECT {OWN}:80 HTTP/1.1\r\nHost: {OWN}:80\r\n\r\n".encode()).startswith(b"HTTP/1.1 403 ")
 
 
 def test_does_not_sign_with_a_secret_bound_to_a_server_or_of_another_form(stand: Stand) -> None:

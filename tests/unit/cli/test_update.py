@@ -75,8 +75,14 @@ def test_check_reports_newer_versions_and_changes_nothing(stack: Path, docker: F
     assert (text(stack), [call for call in docker.calls if "build" in call]) == (before, [])
 
 
-def test_update_builds_the_image_and_pins_the_version_with_its_hash(stack: Path, docker: FakeDocker, ask: Ask) -> None:
+def test_update_builds_the_image_and_then_pins_the_version_with_its_hash(
+    stack: Path, docker: FakeDocker, ask: Ask, tmp_path: Path
+) -> None:
+    before = text(stack)
+    docker.rules[:] = [rule for rule in docker.rules if "build" not in rule]
+    docker.says("build", script=f"cp {stack / COMPOSE} {tmp_path / 'during-build'}")
     answer = ask("update")
+    assert (tmp_path / "during-build").read_text() == before != text(stack)
     assert (answer.code, answer.out) == (0, FOUND)
     assert answer.err.endswith("updated claude: agent-sandbox up starts the new version\n")
     assert (

@@ -21,16 +21,20 @@ def test_converts_an_allow_list_to_a_policy(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr() == (f"{HEADER}\nversion: 1\n\nallow:\n{lines}", note)
 
 
-def test_combines_several_policy_files(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("user.policy").write_text("domains:\n  - a.test\n")
-    Path("project.yaml").write_text("# nothing more\n")
+def test_combines_several_policy_files_of_which_a_later_one_wins(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("user.policy").write_text("domains:\n  - a.test\n  - b.test\n")
+    Path("project.yaml").write_text(
+        "domains:\n  - {host: b.test, merge_mode: replace, rules: [{methods: [GET]}]}\n  - c.test\n"
+    )
     assert exit_code(lambda: import_([Path("user.policy"), Path("project.yaml")])) == 0
     told = capsys.readouterr()
-    assert told.out == f"{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n"
+    replaced = "  - host: b.test\n    merge_mode: replace\n    rules:\n      - {methods: [GET]}\n"
+    assert told.out == f"{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n{replaced}  - c.test\n"
     assert told.err == (
         "user.policy: every port was allowed; here only 443 and 80 are: name others under `ports`\n"
         "user.policy: every method was allowed; here only DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT are:"
         " name others under `methods`\n"
+        "user.policy: GET implies HEAD here\n"
     )
 
 

@@ -138,7 +138,8 @@ def test_limits_the_number_of_requests_counted_separately(monkeypatch: pytest.Mo
     found = read_denials(lines)
     assert [seen.count for seen in found.requests.values()] == [2, 1]
     assert [(why, seen.count) for why, seen in found.others.items()] == [(denials.TOO_MANY, 1)]
-    read_denials([denied(f"GET https://{name}.test/", cause="address") for name in "abc"])
+    closed = read_denials([denied(f"GET https://{name}.test/", cause="address") for name in "abc"]).closed
+    assert closed == {"a.test", "b.test"}
 
 
 def test_every_cause_can_be_fixed_by_a_rule_or_has_a_reason() -> None:

@@ -294,8 +294,16 @@ async def test_end_aborts_sessions_and_cancelling_closes_silent_connections(
     assert (silent.cancelled(), transport.ended) == (False, "closed")
 
 
-async def test_counts_no_connections_before_the_first_client(stage: Stage) -> None:
+async def test_counts_the_open_connections(stage: Stage) -> None:
     assert stage.front.connections == 0
+    clients = [memory_streams() for _ in range(2)]
+    serving = [asyncio.create_task(stage.front.serve(reader, writer)) for reader, writer, _ in clients]
+    await asyncio.sleep(0)
+    assert stage.front.connections == 2
+    for left, (reader, _, _) in zip((1, 0), clients, strict=True):
+        reader.feed_eof()
+        await serving[1 - left]
+        assert stage.front.connections == left
 
 
 @each(

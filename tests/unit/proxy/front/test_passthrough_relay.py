@@ -247,6 +247,7 @@ async def test_forwards_bytes_that_arrive_before_the_server_is_reached(
     stage.client.feed_data(b"and more")
     stage.client.feed_eof()
     await turns()
+    assert stage.relay._peekable.ahead == hello() + b"more"  # beyond `held_bytes`, nothing is read ahead
     stage.reached()
     await turns()
     assert stage.to_server.written == hello() + b"moreand more"

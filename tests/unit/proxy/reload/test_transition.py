@@ -145,8 +145,11 @@ async def test_end_aborts_open_connections_and_cancels_those_that_do_not_react()
     assert [one.ended for one in serving] == ["aborted", "cancelled"]
 
 
-async def test_end_returns_without_open_connections() -> None:
-    await ConnectionRegistry().end(seconds=10)
+async def test_end_returns_at_once_without_open_connections() -> None:
+    ending = asyncio.create_task(ConnectionRegistry().end(seconds=10))
+    await asyncio.sleep(0)
+    assert ending.done()
+    await ending
 
 
 def test_decides_a_request_with_its_own_grant(revision: PolicyTransition) -> None:

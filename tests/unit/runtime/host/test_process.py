@@ -95,18 +95,26 @@ def test_an_interrupt_ends_the_child_and_the_processes_that_it_started(tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_sigterm_and_sighup_interrupt_capture_like_ctrl_c(number: signal.Signals) -> None:
+def test_sigterm_and_sighup_interrupt_capture_like_ctrl_c(number: signal.Signals, tmp_path: Path) -> None:
     before = signal.getsignal(number)
-    threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+    script = f"echo $$ > {tmp_path}/pid; kill -{number.value} $PPID; exec sleep 60"
     with pytest.raises(KeyboardInterrupt, match=number.name):
-        capture(("sleep", "60"))
+        capture(("sh", "-c", script))
     assert before == signal.getsignal(number)
+    assert _gone(int((tmp_path / "pid").read_text()))
 
 
 def test_a_child_that_ignores_ctrl_c_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "GRACE", 0.05)
+    pids: list[int] = []
+
+    def interrupt(line: str) -> None:
+        pids.append(int(line))
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        follow(("sh", "-c", "trap '' INT TERM; echo ready; sleep 60"), on_line=_interrupt)
+        follow(("sh", "-c", "trap '' INT TERM; echo $$; sleep 60"), on_line=interrupt)
+    assert _gone(*pids)
 
 
 def test_a_second_ctrl_c_kills_a_child_that_ignores_the_first() -> None:

@@ -101,6 +101,16 @@ def test_limits_the_number_of_files(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert (len(files), left[0].startswith(".claude/skills/a/SKILL.md and more: 2 files or 4 MiB")) == (2, True)
 
 
+def test_limits_the_total_size_of_the_files(home: Path) -> None:
+    names = [f".claude/skills/b/{number:02}.md" for number in range(module.MOST_BYTES // module.MOST_FILE_BYTES)]
+    (home / ".claude" / "skills" / "b").mkdir()
+    for name in names:
+        (home / name).write_text("x" * module.MOST_FILE_BYTES)
+    files, left = taken(home)
+    assert files.keys() == {*PLAIN, *names[:-1]}  # with the small files, the last one is too much
+    assert left == (f"{names[-1]} and more: 500 files or 4 MiB are taken along at most",)
+
+
 def test_finds_no_settings_without_a_home_directory() -> None:
     assert user_settings(AGENTS, {}).files == {}
 

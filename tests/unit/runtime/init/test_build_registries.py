@@ -44,6 +44,19 @@ def test_reads_registries_from_variables_and_ignores_values_that_are_not_server_
     assert machine_registries(machine(Path("/nonexistent"), **environ), BOTH) == found
 
 
+def test_variables_override_files(tmp_path: Path) -> None:
+    (tmp_path / "home" / ".pip").mkdir(parents=True)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "home" / ".npmrc").write_text("registry=https://file.test\n")
+    for name in ("home/.pip/pip.conf", "etc/pip.conf"):
+        (tmp_path / name).write_text("[global]\nindex-url = https://file.test\n")
+    variables = {"npm_config_registry": "https://npm.test", "PIP_INDEX_URL": "https://pypi.test"}
+    assert machine_registries(machine(tmp_path, **variables), BOTH) == {
+        NPM_REGISTRY: "https://npm.test",
+        PIP_INDEX: "https://pypi.test",
+    }
+
+
 def test_asks_npm_for_its_registry_on_each_machine_and_uses_the_first_url() -> None:
     def with_npm(said: str) -> Machine:
         return image_machine(lambda argv: said if tuple(argv) == ("npm", "config", "get", "registry") else "")

@@ -48,9 +48,9 @@ def test_a_stack_that_gives_no_answer_is_a_problem(docker: FakeDocker) -> None:
         ask_stack(DRIVER, PLAN)
 
 
-def test_tell_stack_returns_what_the_stack_prints(docker: FakeDocker) -> None:
-    docker.says("compose exec", script="cat >&2; echo done")
-    assert tell_stack(DRIVER, PLAN, stdin=b"a value") == "done\n"
+def test_tell_stack_passes_stdin_and_returns_what_the_stack_prints(docker: FakeDocker) -> None:
+    docker.says("compose exec", script='echo "got $(cat)"')
+    assert tell_stack(DRIVER, PLAN, stdin=b"a value") == "got a value\n"
     assert docker.calls == ["compose exec"]
 
 

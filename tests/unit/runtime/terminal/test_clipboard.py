@@ -72,9 +72,12 @@ def test_returns_the_image_or_nothing(paste: Path, monkeypatch: pytest.MonkeyPat
         found(paste, r"printf '\211PNG\r\n\032\nrest'")
 
 
-def test_runs_no_program_of_the_project(paste: Path) -> None:
-    (paste.parent / "project" / "bin").mkdir()
-    (paste.parent / "project" / "bin" / "xclip").write_text("#!/bin/sh\ntouch /dev/null\n")
-    (paste.parent / "project" / "bin" / "xclip").chmod(0o755)
-    environ = {"DISPLAY": ":0", "PATH": f"{paste.parent}/project/bin"}
-    assert clipboard_image(environ, project=paste.parent / "project") is None
+def test_runs_no_program_of_the_project(paste: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "commands", lambda environ: commands(environ, "linux"))
+    ran = paste.parent / "ran"
+    script = rf"printf '\211PNG\r\n\032\nrest'; : > {ran}"
+    assert found(paste, script) == Image(NAME, "png", PNG)
+    ran.unlink()
+    environ = {"DISPLAY": ":0", "PATH": str(paste)}
+    assert clipboard_image(environ, project=paste.parent) is None
+    assert not ran.exists()

@@ -77,8 +77,9 @@ def test_problems_are_reported_at_their_place(text: str, expected: list[str], tm
 
 def test_a_repeated_key_is_a_problem(file: Path, tmp_path: Path) -> None:
     file.write_text(f"version: 1\nurl: {URL}\nkey: a\nkey: b\n")
-    with pytest.raises(UserError, match="key"):
+    with pytest.raises(UserError) as raised:
         read_webhook(file, tmp_path / "app")
+    assert str(raised.value) == f"{file}:4:1: duplicate key 'key'; keep one of them"
 
 
 def test_rejects_a_file_that_others_or_an_agent_could_have_written(file: Path, tmp_path: Path) -> None:

@@ -110,8 +110,12 @@ def test_reports_one_finding_for_many_entries_below_a_wildcard() -> None:
 
 
 def test_limits_the_number_of_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adding, "MAX_COMPARED", 0)
-    assert len(told(f'{SCOPED}domains: ["*.github.com", "*.a.test", {{host: b.a.test, rules: [{MODELS}]}}]\n')) <= 1
+    entries = "".join(f"  - '*.{name}.test'\n  - {{host: x.{name}.test, {GET}}}\n" for name in "abc")
+    counts = []
+    for most in (0, 1, adding.MAX_COMPARED):  # the first comparison is always made
+        monkeypatch.setattr(adding, "MAX_COMPARED", most)
+        counts.append(len(found(f"domains:\n{entries}")))
+    assert counts == [1, 2, 3]
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
