@@ -30,7 +30,7 @@ def ended(*, status: int | None = None, effect: Effect = Effect.ALLOW) -> Exchan
     return exchange
 
 
-def test_an_answered_request_is_one_line() -> None:
+def test_writes_one_record_for_an_answered_request() -> None:
     book, made = Book(), ended(status=200)
     book.journal.response(made, TUNNEL)
     book.journal.error(made, TUNNEL)
@@ -56,7 +56,7 @@ def test_an_answered_request_is_one_line() -> None:
     }
 
 
-def test_a_secret_that_was_used_is_in_one_record_and_counted_once() -> None:
+def test_a_used_secret_is_in_one_record_and_counted_once() -> None:
     book, made, counted = Book(), ended(status=401), list[object]()
     log = AccessLog(book.audit_log, clock=lambda: 2.0, count=lambda *said, refused: counted.append((*said, refused)))
     use = SecretUse(secret="token", kind="bearer", source="command", age=61.7)
@@ -68,7 +68,7 @@ def test_a_secret_that_was_used_is_in_one_record_and_counted_once() -> None:
     assert ("secrets" in second, counted) == (False, [((use,), made.host, 401, True), ((), made.host, 401, True)])
 
 
-def test_a_request_that_broke_off_says_so() -> None:
+def test_the_record_of_an_aborted_request_has_the_cause() -> None:
     book, made = Book(), ended()
     made.error = "gone"
     book.journal.error(made, TUNNEL)
@@ -76,35 +76,35 @@ def test_a_request_that_broke_off_says_so() -> None:
     assert b'"status": null' in book.lines[0]
 
 
-def test_a_denial_that_broke_off_keeps_its_reason() -> None:
+def test_an_aborted_denial_keeps_its_reason() -> None:
     book, made = Book(), ended(effect=Effect.DENY)
     made.error = "gone"
     book.journal.error(made, TUNNEL)
     assert b'"reason": "why"' in book.lines[0]
 
 
-def test_a_websocket_has_a_line_at_its_start_and_one_at_its_end() -> None:
+def test_writes_a_record_at_the_start_and_the_end_of_a_websocket() -> None:
     book, made = Book(), ended(status=200)
     book.journal.response(made, TUNNEL)
     book.journal.websocket_end(made, TUNNEL)
     assert [b'"event": "websocket"' in line for line in book.lines] == [False, True]
 
 
-def test_what_could_not_be_read_is_a_line() -> None:
+def test_writes_a_record_of_malformed_input() -> None:
     book = Book()
     book.journal.malformed("a bare LF", TUNNEL)
     assert b'"event": "malformed", "decision": "deny"' in book.lines[0]
     assert b'"reason": "a bare LF", "scheme": "", "host": "a.test", "port": 443' in book.lines[0]
 
 
-def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:
+def test_a_failed_tls_handshake_is_a_record_but_not_counted_as_a_denial() -> None:
     book = Book()
     book.journal.tls_failed_client("unknown ca", TUNNEL)
     assert b'"reason": "TLS handshake with the client failed: unknown ca"' in book.lines[0]
     assert book.audit_log.counts == {"allowed": 0, "denied": 0, "starts": 0}
 
 
-def test_what_is_written_down_is_held_no_longer() -> None:
+def test_releases_a_held_request_after_its_record() -> None:
     book, made = Book(), ended(status=200)
     made.held = True
     book.journal.error(made, TUNNEL)

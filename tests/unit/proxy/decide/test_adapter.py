@@ -31,13 +31,13 @@ def read(head: RequestHead, *fields: tuple[bytes, bytes], tunnel: Tunnel = TUNNE
     return to_request(head, end_to_end(head), tunnel, POLICY)
 
 
-def test_a_request_goes_where_its_tunnel_goes() -> None:
+def test_a_request_in_a_tunnel_has_the_tunnels_host_and_port() -> None:
     got = read(asked(b"A.test"))
     assert (got.scheme, got.host, got.port, got.method, got.target) == ("https", "a.test", 443, "GET", "/x?y")
     assert got.headers == ()
 
 
-def test_a_request_to_the_proxy_names_its_own_way() -> None:
+def test_a_request_to_the_proxy_has_the_host_that_it_names() -> None:
     got = read(asked(b"p.test:8080"), tunnel=Tunnel(client="", carries=Carries.PROXY))
     assert (got.scheme, got.host, got.port) == ("http", "p.test", 8080)
 
@@ -45,23 +45,23 @@ def test_a_request_to_the_proxy_names_its_own_way() -> None:
 @pytest.mark.parametrize(
     ("hosts", "named"), [((), b"a.test"), ((b"a.test",), b""), ((b"a.test", b"a.test"), b"a.test:443")]
 )
-def test_an_http2_request_may_say_its_host_in_both_places(hosts: tuple[bytes, ...], named: bytes) -> None:
+def test_accepts_the_host_of_an_http2_request_in_either_or_both_places(hosts: tuple[bytes, ...], named: bytes) -> None:
     assert read(asked(*hosts, version=b"HTTP/2.0", named=named)).host == "a.test"
 
 
 @pytest.mark.parametrize("hosts", [(), (b"a.test", b"a.test")])
-def test_http1_has_exactly_one_host(hosts: tuple[bytes, ...]) -> None:
+def test_http1_requires_exactly_one_host_header(hosts: tuple[bytes, ...]) -> None:
     with pytest.raises(Ambiguous, match="not exactly one Host header"):
         read(asked(*hosts))
 
 
 @pytest.mark.parametrize(("hosts", "named"), [((), b""), ((), b"b.test"), ((b"b.test",), b"a.test"), ((b"",), b"")])
-def test_an_http2_request_for_somebody_else_or_nobody_is_refused(hosts: tuple[bytes, ...], named: bytes) -> None:
+def test_refuses_an_http2_request_with_a_different_host_or_none(hosts: tuple[bytes, ...], named: bytes) -> None:
     with pytest.raises(Ambiguous):
         read(asked(*hosts, version=b"HTTP/2.0", named=named))
 
 
-def test_another_host_than_the_tunnels_is_named() -> None:
+def test_the_reason_of_a_host_mismatch_names_both_hosts() -> None:
     with pytest.raises(MismatchError) as caught:
         read(asked(b"b.test"))
     wanted = "host_mismatch: the request names b.test, but its connection was opened to a.test:443"
@@ -77,7 +77,7 @@ def test_another_host_than_the_tunnels_is_named() -> None:
         (asked(named=b"\xff", version=b"HTTP/2.0"), "the :authority is not ASCII"),
     ],
 )
-def test_bytes_that_are_no_ascii_are_refused(head: RequestHead, problem: str) -> None:
+def test_refuses_bytes_that_are_not_ascii(head: RequestHead, problem: str) -> None:
     with pytest.raises(Ambiguous) as caught:
         read(head)
     assert problem == str(caught.value)
@@ -87,9 +87,7 @@ def test_bytes_that_are_no_ascii_are_refused(head: RequestHead, problem: str) ->
     ("scheme", "host", "port", "wanted"),
     [("https", "a.test", 443, "a.test"), ("http", "a.test", 8080, "a.test:8080"), ("http", "::1", 80, "[::1]")],
 )
-def test_an_authority_leaves_out_the_port_that_goes_without_saying(
-    scheme: str, host: str, port: int, wanted: str
-) -> None:
+def test_authority_omits_the_default_port(scheme: str, host: str, port: int, wanted: str) -> None:
     assert authority(parse_request(scheme=scheme, host=host, port=port, method="GET", target="/")) == wanted
 
 
@@ -103,24 +101,22 @@ def test_an_authority_leaves_out_the_port_that_goes_without_saying(
         ([], b"HTTP/2.0", None),
     ],
 )
-def test_the_size_of_a_body_is_known_where_its_head_says_it(
-    fields: list[tuple[bytes, bytes]], version: bytes, size: int | None
-) -> None:
+def test_reads_the_body_size_from_the_head(fields: list[tuple[bytes, bytes]], version: bytes, size: int | None) -> None:
     assert read(asked(b"a.test", version=version), *fields).body_size == size
 
 
 @pytest.mark.parametrize("lengths", [(b"1", b"1"), (b"+1",), (b"1, 1",), (b"\xff",)])
-def test_a_length_that_can_be_read_in_two_ways_is_doubtful(lengths: tuple[bytes, ...]) -> None:
+def test_refuses_an_ambiguous_content_length(lengths: tuple[bytes, ...]) -> None:
     fields = [(b"content-length", length) for length in lengths]
     with pytest.raises(Ambiguous, match="the Content-Length is not a single plain number"):
         read(asked(named=b"a.test", version=b"HTTP/2.0"), *fields)
 
 
-def test_what_is_not_forwarded_is_not_decided_on() -> None:
+def test_ignores_headers_that_are_not_forwarded() -> None:
     fields = [(b"X-Method-Override", b"PUT"), (b"Connection", b"x-kept"), (b"X-Kept", b"1"), (b"x-kept", b"2")]
     assert read(asked(b"a.test"), *fields).headers == (("x-kept", "1"), ("x-kept", "2"))
 
 
-def test_the_crumbs_of_a_cookie_are_one_cookie() -> None:
+def test_joins_the_cookie_fields_of_http2() -> None:
     crumbs = [(b"cookie", b"a=1"), (b"x", b"y"), (b"cookie", b"b=2")]
     assert read(asked(named=b"a.test", version=b"HTTP/2.0"), *crumbs).headers == (("x", "y"), ("cookie", "a=1; b=2"))

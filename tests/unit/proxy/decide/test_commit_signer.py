@@ -76,7 +76,7 @@ def refusal(signer: CommitSigner, policy: Policy, body: bytes = b"", request: Re
     return refused.value
 
 
-def test_only_two_requests_are_answered() -> None:
+def test_answers_requests_to_sign_and_for_the_public_key() -> None:
     assert signer(None).answers(asked())
     assert signer(None).answers(asked("/signing-key", method="GET"))
 
@@ -92,11 +92,11 @@ def test_only_two_requests_are_answered() -> None:
         asked(port=8080),
     ],
 )
-def test_all_others_are_not(sent: Request) -> None:
+def test_answers_no_other_request(sent: Request) -> None:
     assert not signer(None).answers(sent)
 
 
-def test_a_commit_is_signed_and_the_log_says_with_what(folder: Path, on: Policy) -> None:
+def test_signs_a_commit_and_names_key_and_subject_in_the_reason(folder: Path, on: Policy) -> None:
     put_sourced(folder, NAME, [OWN], VALUE, source="ssh-key")
     signed = signer(folder).signed(asked(), on, commit(message="a\x1b[31m" + "x" * 100))
     assert signed.page.body.startswith(b"-----BEGIN SSH SIGNATURE-----\n")
@@ -108,25 +108,25 @@ def test_a_commit_is_signed_and_the_log_says_with_what(folder: Path, on: Policy)
     assert signed.uses[0].age > 0
 
 
-def test_the_public_key_is_no_secret(folder: Path, on: Policy) -> None:
+def test_returns_the_public_key_without_counting_a_use(folder: Path, on: Policy) -> None:
     found = signer(folder).signed(asked("/signing-key", method="GET"), on, b"")
     assert found.page.body.startswith(b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5")
     assert (found.reason, found.uses) == ("answered by the proxy: its signing key", ())
 
 
-def test_nothing_is_signed_unless_the_policy_names_a_key(folder: Path, policy: Callable[[str], Policy]) -> None:
+def test_signs_nothing_without_sign_commits_in_the_policy(folder: Path, policy: Callable[[str], Policy]) -> None:
     why = refusal(signer(folder), policy("domains: [a.test]\n"))
     assert (str(why), why.hint, why.fault) == ("the policy does not have `sign_commits`", SETUP, False)
 
 
 @each("hosts", [["a.test"], ["internal"], ["a.agent-sandbox.internal"]])
-def test_a_secret_that_is_for_a_server_never_signs(hosts: list[str], folder: Path, on: Policy) -> None:
+def test_does_not_sign_with_a_secret_for_a_server(hosts: list[str], folder: Path, on: Policy) -> None:
     put_secret(folder, NAME, hosts, VALUE)
     why = refusal(signer(folder), on)
     assert (str(why), why.hint, why.fault) == (f"the proxy has no signing key {NAME}", SETUP, False)
 
 
-def test_without_a_key_the_proxy_says_so(folder: Path, on: Policy) -> None:
+def test_reports_a_missing_signing_key(folder: Path, on: Policy) -> None:
     (folder / NAME).unlink()
     for one in (signer(folder), signer(None)):
         assert str(refusal(one, on)) == f"the proxy has no signing key {NAME}"
@@ -139,7 +139,7 @@ def test_a_key_whose_source_failed_is_a_fault(folder: Path, on: Policy) -> None:
     assert why.hint == "agent-sandbox secret sync, on the host machine"
 
 
-def test_another_value_is_a_fault(folder: Path, on: Policy) -> None:
+def test_a_value_that_is_not_a_signing_key_is_a_fault(folder: Path, on: Policy) -> None:
     put_secret(folder, NAME, [OWN], b"ghp_a-token")
     why = refusal(signer(folder), on)
     assert (str(why), why.fault) == (
@@ -149,25 +149,25 @@ def test_another_value_is_a_fault(folder: Path, on: Policy) -> None:
 
 
 @each("email", ["you@example.com", "ME@example.com", "", "me@example.com.test", "m\u00e9@example.com"])
-def test_another_committer_is_refused(email: str, folder: Path, on: Policy) -> None:
+def test_refuses_another_committer(email: str, folder: Path, on: Policy) -> None:
     why = refusal(signer(folder), on, commit(email))
     assert str(why).endswith(f", and {NAME} signs only for me@example.com")
     assert why.hint == "set user.email to me@example.com, or commit with --no-gpg-sign"
 
 
 @each("off", [-LONGEST_AGO - 1, LONGEST_AGO + 1])
-def test_a_date_that_is_far_from_now_is_refused(off: float, folder: Path, on: Policy) -> None:
+def test_refuses_a_commit_dated_more_than_a_day_from_now(off: float, folder: Path, on: Policy) -> None:
     assert str(refusal(signer(folder), on, commit(at=NOW + off))) == (
         "the date of the commit is more than a day from now"
     )
 
 
-def test_an_encoded_body_is_refused(folder: Path, on: Policy) -> None:
+def test_refuses_an_encoded_body(folder: Path, on: Policy) -> None:
     request = asked(headers=(("Content-Encoding", "gzip"),))
     assert str(refusal(signer(folder), on, request=request)) == "the body is encoded"
 
 
-def test_the_signatures_of_an_hour_are_counted_and_refusals_are_not(folder: Path, on: Policy) -> None:
+def test_limits_signatures_per_hour_and_does_not_count_refusals(folder: Path, on: Policy) -> None:
     times = [0.0]
     one = CommitSigner(folder, clock=lambda: NOW, monotonic=lambda: times[0])
     for _ in range(MOST):
@@ -188,7 +188,7 @@ def answered(folder: Path, policy: Policy, body: bytes) -> Exchange:
     return exchange
 
 
-def test_an_answer_is_in_the_exchange_and_nothing_is_forwarded(folder: Path, on: Policy) -> None:
+def test_answers_the_exchange_and_forwards_nothing(folder: Path, on: Policy) -> None:
     exchange = answered(folder, on, commit())
     assert exchange.outcome == Outcome(Effect.ALLOW, f"signed for me@example.com with {NAME}: a")
     assert exchange.answer

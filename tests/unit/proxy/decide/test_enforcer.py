@@ -107,7 +107,7 @@ def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
     assert exchange.record(now=6.0).tool == "git push"
 
 
-def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:
+def test_an_allowed_http2_request_is_forwarded_with_its_authority(policy: Callable[[str], Policy]) -> None:
     head = replace(asked(), version=b"HTTP/2.0", authority=b"A.test:443")
     exchange = enforce(head, policy(RULES))
     assert exchange.forwarded
@@ -123,7 +123,7 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     assert (exchange.scheme, exchange.host, exchange.path) == ("https", "a.test", "/admin")
 
 
-def test_of_a_path_without_end_the_line_has_the_beginning(policy: Callable[[str], Policy]) -> None:
+def test_the_record_of_a_denial_cuts_a_very_long_path(policy: Callable[[str], Policy]) -> None:
     exchange = enforce(replace(asked(), target=b"/\xff" * 30_000), policy(RULES))
     assert (exchange.allowed, exchange.path) == (False, r"/\xff" * 4_096)
 
@@ -137,31 +137,31 @@ def test_of_a_path_without_end_the_line_has_the_beginning(policy: Callable[[str]
         (asked("/api/x", (b"Expect", b"x")), 400, "ambiguous: unknown Expect"),
     ],
 )
-def test_a_doubt_is_a_denial(policy: Callable[[str], Policy], head: RequestHead, code: int, reason: str) -> None:
+def test_denies_ambiguous_requests(policy: Callable[[str], Policy], head: RequestHead, code: int, reason: str) -> None:
     exchange = enforce(head, policy(RULES))
     assert status(exchange) == code
     assert exchange.outcome.reason.startswith(reason)
     assert exchange.outcome.cause == ""
 
 
-def test_a_tunnel_that_was_refused_stays_refused_when_the_policy_has_changed(policy: Callable[[str], Policy]) -> None:
+def test_a_refused_tunnel_stays_refused_after_a_policy_change(policy: Callable[[str], Policy]) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asked(), policy(RULES), refused)
     assert (status(exchange), exchange.outcome.reason) == (403, "not at all")
 
 
-def test_the_policy_says_what_status_a_denial_has(policy: Callable[[str], Policy]) -> None:
+def test_the_policy_sets_the_status_of_denials(policy: Callable[[str], Policy]) -> None:
     assert status(enforce(asked("/no"), policy(f"{RULES}\nsettings: {{block_status: 418}}"))) == 418
 
 
-def test_what_mitmproxy_calls_malformed_is_left_denied(policy: Callable[[str], Policy]) -> None:
+def test_denies_what_mitmproxy_reports_as_malformed(policy: Callable[[str], Policy]) -> None:
     exchange, current = opened(asked()), policy(RULES)
     exchange.malformed = "bad header"
     Enforcer(lambda: current, clock=lambda: 5.0).requestheaders(exchange, TUNNEL)
     assert (exchange.forwarded, exchange.outcome.reason) == (None, "malformed: bad header")
 
 
-def test_a_fault_leaves_the_request_denied() -> None:
+def test_an_error_while_deciding_leaves_the_request_denied() -> None:
     exchange = opened(asked())
 
     def broken() -> Policy:
@@ -172,7 +172,7 @@ def test_a_fault_leaves_the_request_denied() -> None:
     assert (exchange.forwarded, exchange.outcome) == (None, NOT_DECIDED)
 
 
-def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Policy]) -> None:
+def test_recognises_the_health_check_by_its_request(policy: Callable[[str], Policy]) -> None:
     head = replace(asked("/agent-sandbox-health", host=b"127.0.0.1:9"), host="127.0.0.1", port=9)
     own = Tunnel(client="", carries=Carries.PROXY, own=True)
     exchange = enforce(head, policy(RULES), own)
@@ -184,7 +184,7 @@ def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Polic
     assert (exchange.event, exchange.allowed) == (Event.REQUEST, True)
 
 
-def test_what_may_follow_is_bounded_as_the_policy_says(policy: Callable[[str], Policy]) -> None:
+def test_limits_the_body_as_the_policy_says(policy: Callable[[str], Policy]) -> None:
     rules = "domains: [{host: a.test, rules: [{methods: [GET], max_body: 10}]}]"
     assert enforce(asked(), policy(rules)).sent.limit == 10
     assert enforce(asked(), policy(RULES)).sent.limit is None
@@ -231,7 +231,7 @@ def read(head: RequestHead, body: bytes, *policies: Policy) -> Exchange:
     return exchange
 
 
-def test_what_a_body_asks_for_is_decided_when_it_is_there(policy: Callable[[str], Policy]) -> None:
+def test_decides_on_the_operation_once_the_body_has_arrived(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
     assert exchange.forwarded
     assert (exchange.allowed, exchange.outcome.rule) == (True, "policy.yaml:4")
@@ -896,7 +896,7 @@ def test_a_list_of_tools_is_filtered_by_the_policy_in_force(policy: Callable[[st
     assert [exchange.shows_tool(name) for name in ("search", "read_a", "delete")] == [False, True, True]
 
 
-def test_a_body_for_graphql_says_nothing_about_mcp(policy: Callable[[str], Policy]) -> None:
+def test_a_graphql_body_is_not_read_as_mcp(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
     assert (exchange.mcp, exchange.body_limit) == ("", OPERATION)
 
@@ -952,7 +952,7 @@ def test_the_public_key_is_answered_at_once(policy: Callable[[str], Policy], tmp
         ),
     ],
 )
-def test_a_signature_that_is_refused_says_why(
+def test_a_refused_signature_has_a_reason(
     secret: str, body: bytes, expected: tuple[int, str], policy: Callable[[str], Policy], tmp_path: Path
 ) -> None:
     put_secret(tmp_path, "broken", [OWN_HOST], b"not-a-key")
@@ -962,7 +962,7 @@ def test_a_signature_that_is_refused_says_why(
     assert (exchange.outcome.effect, exchange.outcome.cause) == (Effect.DENY, "")
 
 
-def test_a_key_that_signs_is_sent_to_no_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_never_sends_the_signing_key_to_a_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     put_secret(tmp_path, "git.key", [OWN_HOST], b"me@example.com AAAA")
     header = "{X-Key: {secret: git.key, transform: {type: raw}}}"
     transform = f"transform: {{request: {{headers: {header}}}}}"

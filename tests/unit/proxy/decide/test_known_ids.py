@@ -60,25 +60,25 @@ def answer_with(name: str) -> bytes:
     return json.dumps({"data": {"repository": {"issue": {"id": name}}}}).encode()
 
 
-def test_ids_are_learned_from_answers(named: Policy) -> None:
+def test_learns_ids_from_responses(named: Policy) -> None:
     ids = KnownIds()
     assert learned(ids, named, answer_with("I_1")) == {"I_1": "o/app"}
     assert learned(ids, named, answer_with("I_2"), "lib") == {"I_1": "o/app", "I_2": "o/lib"}
 
 
 @pytest.mark.parametrize("answer", [b"", b"not JSON", b"[]", b'{"errors": []}', b'{"data": {"repository": null}}'])
-def test_other_answers_teach_nothing(named: Policy, answer: bytes) -> None:
+def test_learns_nothing_from_other_responses(named: Policy, answer: bytes) -> None:
     assert learned(KnownIds(), named, answer) == {}
 
 
-def test_the_oldest_ids_are_forgotten(named: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgets_the_oldest_ids(named: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_ids, "MAX_IDS", 2)
     ids = KnownIds()
     found = [learned(ids, named, answer_with(name)) for name in ("I_1", "I_2", "I_1", "I_3")]
     assert [*found[-1]] == ["I_1", "I_3"]
 
 
-def test_only_answers_to_confined_operations_are_copied(policy: Callable[[str], Policy], named: Policy) -> None:
+def test_copies_only_responses_to_confined_operations(policy: Callable[[str], Policy], named: Policy) -> None:
     plain = policy("domains: [{host: api.github.com, rules: [{path: {exact: /graphql}, graphql: {query: [viewer]}}]}]")
     ids = KnownIds()
     for request, known in ((asked("{ viewer { login } }"), plain), (asked("{ licenses { name } }"), named)):
@@ -91,6 +91,6 @@ def test_only_answers_to_confined_operations_are_copied(policy: Callable[[str], 
     assert undecided.received.copied is None
 
 
-def test_a_request_without_an_operation_stays_as_it_is() -> None:
+def test_leaves_a_request_without_an_operation_unchanged() -> None:
     request = replace(asked("{ viewer { login } }"), operation=None)
     assert KnownIds().added_to(request) is request

@@ -81,7 +81,7 @@ def test_the_page_is_json_for_programs(policy: Callable[[str], Policy], target: 
     assert [one["host"] for one in found["denials"]] == ["c.test"]
 
 
-def test_a_request_that_was_denied_often_is_listed_once_and_the_newest_come_first(
+def test_lists_repeated_denials_once_and_the_newest_first(
     policy: Callable[[str], Policy],
 ) -> None:
     records = [denied(f"h{number}.test") for number in range(DENIALS + 5)] * 2
@@ -91,7 +91,7 @@ def test_a_request_that_was_denied_often_is_listed_once_and_the_newest_come_firs
     assert hosts == [f"h{number}.test" for number in reversed(range(5, DENIALS + 5))]
 
 
-def test_long_policies_are_cut(policy: Callable[[str], Policy]) -> None:
+def test_cuts_long_policies(policy: Callable[[str], Policy]) -> None:
     page = ask(policy(f"domains: [{', '.join(f'h{number}.test' for number in range(RULES + 7))}]"))
     assert page
     assert "  and 7 more rules\n" in page.body.decode()
@@ -104,21 +104,21 @@ def test_a_policy_that_allows_nothing_is_explained(policy: Callable[[str], Polic
     assert "\nAllowed:\n  nothing\n" in page.body.decode()
 
 
-def test_no_advice_is_given_where_the_body_decided(policy: Callable[[str], Policy]) -> None:
+def test_gives_no_advice_if_the_body_was_decisive(policy: Callable[[str], Policy]) -> None:
     record = denied("c.test", method="POST", cause="operation")
     page = ask(policy("domains: [a.test]"), record, target="/status.json")
     assert page
     assert json.loads(page.body)["denials"][0]["to_allow"] == ""
 
 
-def test_what_a_client_wrote_is_printable(policy: Callable[[str], Policy]) -> None:
+def test_escapes_text_from_clients(policy: Callable[[str], Policy]) -> None:
     page = ask(policy("domains: [a.test]"), denied("c.test", path="/\x1b[31m\n", method="\x1b"))
     assert page
     assert b"\x1b" not in page.body
 
 
 @pytest.mark.parametrize(("method", "target", "status"), [("POST", "/", 405), ("DELETE", "/", 405), ("GET", "/x", 404)])
-def test_other_requests_to_the_name_are_answered_too(
+def test_answers_other_requests_to_the_pages_host(
     policy: Callable[[str], Policy], method: str, target: str, status: int
 ) -> None:
     page = ask(policy("domains: [a.test]"), method=method, target=target)
@@ -129,11 +129,13 @@ def test_other_requests_to_the_name_are_answered_too(
 @pytest.mark.parametrize(
     "other", [{"scheme": "https", "port": 443}, {"port": 8080}, {"host": f"x.{OWN}"}, {"host": f"{OWN}.a.test"}]
 )
-def test_the_policy_decides_every_other_request(policy: Callable[[str], Policy], other: dict[str, str | int]) -> None:
+def test_leaves_requests_to_other_hosts_to_the_policy(
+    policy: Callable[[str], Policy], other: dict[str, str | int]
+) -> None:
     assert ask(policy("domains: [a.test]"), **other) is None  # type: ignore[arg-type]
 
 
-def test_the_rules_are_read_once_for_each_policy(policy: Callable[[str], Policy]) -> None:
+def test_reads_the_rules_once_per_policy(policy: Callable[[str], Policy]) -> None:
     page, current = OwnPage(lambda _: [], ServiceHints(dict).advise), policy("domains: [a.test]")
     request = parse_request(scheme="http", host=OWN, port=80, method="GET", target="/")
     first, second = page.answer(request, current, ""), page.answer(request, current, "")
@@ -143,7 +145,7 @@ def test_the_rules_are_read_once_for_each_policy(policy: Callable[[str], Policy]
     assert b"a.test" not in other.body
 
 
-def test_what_would_allow_a_denied_request_is_found_out_once_for_each_policy(policy: Callable[[str], Policy]) -> None:
+def test_computes_advice_once_per_policy(policy: Callable[[str], Policy]) -> None:
     asked: list[str] = []
 
     def advise(request: Request, _policy: Policy) -> str:

@@ -29,7 +29,7 @@ START = ("agent-sandbox.invalid", 80, "GET", "/")
         (("x.agent-sandbox.invalid", 80, "GET", "/"), AGENT, Event.REQUEST),
     ],
 )
-def test_only_the_very_question_from_the_very_place_is_the_stacks_own(
+def test_recognises_the_stacks_own_checks_only_by_exact_request_and_origin(
     asked: tuple[str, int, str, str], tunnel: Tunnel, event: Event
 ) -> None:
     host, port, method, target = asked

@@ -16,14 +16,14 @@ NOTHING = Policy.deny_all("nothing is allowed yet")
 GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
 
 
-def test_services_are_told_once_they_are_read(policy: Callable[[str], Policy]) -> None:
+def test_suggests_services_once_they_have_been_read(policy: Callable[[str], Policy]) -> None:
     offers = ServiceHints(lambda: {"one": policy("domains: [a.test]"), "other": policy("domains: [b.test]")})
     assert offers.matching_services(GET, NOTHING) == ()
     offers.read().join()
     assert offers.matching_services(GET, NOTHING) == ("one",)
 
 
-def test_a_service_that_cannot_be_read_is_no_fault() -> None:
+def test_an_unreadable_service_is_not_a_fault() -> None:
     def load() -> dict[str, Policy]:
         raise UserError([Problem(where="services/python.yaml", what="broken")])
 
@@ -32,14 +32,16 @@ def test_a_service_that_cannot_be_read_is_no_fault() -> None:
     assert offers.matching_services(GET, NOTHING) == ()
 
 
-def test_who_asks_is_known_without_any_service() -> None:
+def test_recognises_the_package_manager_without_any_service() -> None:
     asked = replace(GET, path="/simple/requests/")
     offers = ServiceHints(dict)
     found = [offers.package_manager(request) for request in (GET, asked)]
     assert [package_manager and package_manager.service for package_manager in found] == [None, "python"]
 
 
-def test_a_fetch_of_a_repository_that_the_policy_does_not_name_has_a_command(policy: Callable[[str], Policy]) -> None:
+def test_suggests_a_command_for_fetching_a_repository_that_the_policy_does_not_name(
+    policy: Callable[[str], Policy],
+) -> None:
     request = replace(GET, host="github.com", path="/o/r.git/info/refs", query="service=git-upload-pack")
     named = dataclasses.replace(policy("domains: [a.test]"), layers=frozenset({"service github"}))
     command = (
@@ -48,7 +50,7 @@ def test_a_fetch_of_a_repository_that_the_policy_does_not_name_has_a_command(pol
     assert ServiceHints(dict).advise(request, named) == command
 
 
-def test_what_would_allow_a_request_names_the_services_that_do(policy: Callable[[str], Policy]) -> None:
+def test_advice_names_the_services_that_would_allow_the_request(policy: Callable[[str], Policy]) -> None:
     offers = ServiceHints(lambda: {"one": policy("domains: [a.test]")})
     offers.read().join()
     assert "or `- one` under `services`" in offers.advise(GET, policy("domains: [b.test]"))

@@ -31,23 +31,23 @@ def returned(exchange: Exchange) -> Fields:
     return exchange.returned.fields
 
 
-def test_a_response_is_returned_without_hints() -> None:
+def test_drops_alt_svc_from_responses() -> None:
     assert returned(answered(200, (b"Alt-Svc", b"h3"), (b"A", b"b"))) == ((b"A", b"b"),)
 
 
 @pytest.mark.parametrize(("effect", "wanted"), [(Effect.ALLOW, ()), (Effect.DENY, ((b"x-agent-sandbox", b"blocked"),))])
-def test_our_own_denial_keeps_its_mark_and_no_server_can_forge_it(effect: Effect, wanted: Fields) -> None:
+def test_keeps_the_denial_header_of_the_proxy_and_drops_a_forged_one(effect: Effect, wanted: Fields) -> None:
     assert returned(answered(403, (b"x-agent-sandbox", b"blocked"), effect=effect)) == wanted
 
 
-def test_a_switch_that_was_asked_for_goes_on() -> None:
+def test_passes_on_a_requested_websocket_upgrade() -> None:
     exchange = answered(101, (b"Upgrade", b"WebSocket"))
     exchange.websocket = True
     assert returned(exchange) == ((b"Upgrade", b"WebSocket"),)
 
 
 @pytest.mark.parametrize(("websocket", "upgrade"), [(False, b"websocket"), (True, b"foo")])
-def test_a_switch_that_was_not_asked_for_is_the_end(websocket: bool, upgrade: bytes) -> None:  # noqa: FBT001
+def test_rejects_an_unsolicited_protocol_switch(websocket: bool, upgrade: bytes) -> None:  # noqa: FBT001
     exchange = answered(101, (b"Upgrade", upgrade))
     exchange.websocket = websocket
     Streamer().responseheaders(exchange, TUNNEL)
@@ -56,21 +56,21 @@ def test_a_switch_that_was_not_asked_for_is_the_end(websocket: bool, upgrade: by
 
 
 @pytest.mark.parametrize("status", [-5, 0, 99, 100, 103, 199, 1000])
-def test_a_status_that_ends_no_response_is_not_returned(status: int) -> None:
+def test_rejects_a_status_that_is_not_final(status: int) -> None:
     exchange = answered(status)
     Streamer().responseheaders(exchange, TUNNEL)
     assert exchange.returned is None
     assert exchange.outcome.reason == f"the server sent the status {status}, which ends no response"
 
 
-def test_no_response_is_returned_where_there_is_none() -> None:
+def test_returns_nothing_without_a_response() -> None:
     exchange = answered()
     exchange.response = None
     Streamer().responseheaders(exchange, TUNNEL)
     assert exchange.returned is None
 
 
-def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
+def test_redacts_echoes_in_reason_names_and_values() -> None:
     exchange = answered(200, (b"X-You", b"said: hunter22!"), (b"hunter22", b"a"))
     assert exchange.response
     exchange.response = replace(exchange.response, reason=b"OK hunter22")
@@ -94,7 +94,7 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
         (200, (), b"hunter22"),
     ],
 )
-def test_a_session_token_is_redacted_in_errors_alone(
+def test_redacts_a_session_token_only_in_error_responses(
     status: int, fields: tuple[tuple[bytes, bytes], ...], shown: bytes
 ) -> None:
     exchange = answered(status, *fields)
@@ -103,14 +103,14 @@ def test_a_session_token_is_redacted_in_errors_alone(
     assert b"".join(bytes(exchange.received(data)) for data in (b"hunter22", b"")) == shown
 
 
-def test_fields_that_repeat_nothing_stay_as_they_are() -> None:
+def test_leaves_fields_without_an_echo_unchanged() -> None:
     exchange = answered(200, (b"X", b"hunter"), (b"22", b"y"))
     exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == ((b"X", b"hunter"), (b"22", b"y"))
 
 
 @pytest.mark.parametrize("echoes", [(), (b"hunter22",)])
-def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, ...]) -> None:
+def test_leaves_trailers_unchanged_without_a_secret(echoes: tuple[bytes, ...]) -> None:
     exchange = answered()
     exchange.echoes = Echoes(echoes)
     exchange.trailers = None if echoes else ((b"a", b"hunter22"),)
@@ -132,7 +132,7 @@ CHUNKED = (b"Transfer-Encoding", b"chunked")
         (b"HTTP/2.0", (GZIP, LENGTH, X), (X,)),
     ],
 )
-def test_a_compressed_response_with_a_secret_is_decompressed_and_framed_anew(
+def test_decompresses_and_reframes_a_compressed_response_with_a_secret(
     version: bytes, fields: Fields, wanted: Fields
 ) -> None:
     exchange = answered(200, *fields)
@@ -144,7 +144,7 @@ def test_a_compressed_response_with_a_secret_is_decompressed_and_framed_anew(
 
 
 @each(("method", "status"), [("HEAD", 200), ("head", 200), ("GET", 204), ("GET", 304)])
-def test_a_response_without_a_body_keeps_what_it_says_about_its_compression(method: str, status: int) -> None:
+def test_a_response_without_a_body_keeps_its_content_encoding(method: str, status: int) -> None:
     exchange = answered(status, GZIP, LENGTH)
     exchange.method = method
     exchange.echoes = Echoes([b"hunter22"])
@@ -152,7 +152,7 @@ def test_a_response_without_a_body_keeps_what_it_says_about_its_compression(meth
     assert exchange.received(b"") == b""
 
 
-def test_a_compressed_response_without_a_secret_is_returned_as_it_is() -> None:
+def test_returns_a_compressed_response_without_a_secret_unchanged() -> None:
     exchange = answered(200, GZIP, LENGTH)
     assert returned(exchange) == (GZIP, LENGTH)
     assert exchange.received(b"anything") == b"anything"
@@ -167,7 +167,7 @@ def test_a_compressed_response_without_a_secret_is_returned_as_it_is() -> None:
         (204, (TYPE,), (TYPE,), TOOLS),
     ],
 )
-def test_a_list_of_tools_is_filtered_and_framed_anew(status: int, fields: Fields, wanted: Fields, shown: bytes) -> None:
+def test_filters_and_reframes_a_list_of_tools(status: int, fields: Fields, wanted: Fields, shown: bytes) -> None:
     exchange = answered(status, *fields)
     exchange.shows_tool = "b".__eq__
     assert returned(exchange) == wanted
@@ -203,7 +203,7 @@ def test_credentials_for_large_files_are_hidden_from_a_client_without_the_secret
     assert b"".join(bytes(exchange.received(data)) for data in (BATCH, b"")) == shown
 
 
-def test_all_responses_with_tools_share_the_bytes_that_may_be_held() -> None:
+def test_all_filtered_responses_share_one_limit_of_held_bytes() -> None:
     streamer, exchanges = Streamer(), [answered(200, TYPE) for _ in range(MAX_HELD // MAX_ANSWER + 1)]
     for exchange in exchanges:
         exchange.shows_tool = "b".__eq__

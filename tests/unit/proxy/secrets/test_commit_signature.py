@@ -80,7 +80,7 @@ MERGED = b"mergetag object %s\n type commit\n tag v1\n \n v1\n" % HASH
         changed(b"<a@example.com>", b"<>"),
     ],
 )
-def test_what_git_writes_is_a_commit(data: bytes) -> None:
+def test_parses_commits_as_git_writes_them(data: bytes) -> None:
     assert parse_commit(data) == Commit(email="me@example.com", time=2, subject="a")
 
 
@@ -93,7 +93,7 @@ def test_a_message_can_be_anything(message: bytes, subject: str) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_not_a_commit_never_pass(data: bytes) -> None:
+def test_refuses_random_bytes(data: bytes) -> None:
     with pytest.raises(NotSignedError):
         parse_commit(data)
 
@@ -105,7 +105,7 @@ def value(key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey, password: bytes =
     return f"me@example.com {''.join(lines[1:-1])}"
 
 
-def test_openssh_accepts_the_signature_for_git_alone(tmp_path: Path) -> None:
+def test_openssh_accepts_the_signature_only_in_the_git_namespace(tmp_path: Path) -> None:
     key = parse_key(value(Ed25519PrivateKey.generate()))
     assert key
     (tmp_path / "signers").write_text(f"me@example.com {key.public}\n")
@@ -116,7 +116,7 @@ def test_openssh_accepts_the_signature_for_git_alone(tmp_path: Path) -> None:
         assert (done.returncode == 0) is is_good, done
 
 
-def test_a_key_is_not_in_the_text_of_its_object() -> None:
+def test_repr_of_a_key_does_not_contain_it() -> None:
     found = parse_key(value(Ed25519PrivateKey.generate()))
     assert repr(found) == "SigningKey(email='me@example.com')"
 
@@ -138,5 +138,5 @@ GOOD = value(Ed25519PrivateKey.generate())
         value(ec.generate_private_key(ec.SECP256R1())),
     ],
 )
-def test_another_value_is_not_a_key(text: str) -> None:
+def test_refuses_other_values_as_keys(text: str) -> None:
     assert parse_key(text) is None

@@ -20,7 +20,7 @@ XML = b'<?xml version="1.0"?>\n<Error><Code>%s</Code><Message>%s</Message></Erro
         b'{"code":"InvalidClientTokenId"}',
     ],
 )
-def test_a_body_with_a_code_refuses_the_credential_however_it_arrives(body: bytes) -> None:
+def test_finds_a_code_in_a_body_that_arrives_in_any_pieces(body: bytes) -> None:
     for pieces in ([body], [body[:40], body[40:]], [bytes([char]) for char in body]):
         seen = ErrorCode(CODES, ())
         assert b"".join([*map(seen.feed, pieces), seen.end()]) == body
@@ -36,7 +36,7 @@ def test_a_body_with_a_code_refuses_the_credential_however_it_arrives(body: byte
         (b"NotExpiredToken", False),
     ],
 )
-def test_a_header_may_have_the_code(value: bytes, found: bool) -> None:  # noqa: FBT001
+def test_finds_a_code_in_a_header(value: bytes, found: bool) -> None:  # noqa: FBT001
     assert ErrorCode(CODES, ((b"x-amzn-ErrorType", value),)).is_found is found
 
 
@@ -52,13 +52,13 @@ def test_a_header_may_have_the_code(value: bytes, found: bool) -> None:  # noqa:
         b" " * MOST + XML % (b"ExpiredToken", b""),
     ],
 )
-def test_other_errors_are_about_the_request(body: bytes) -> None:
+def test_other_errors_do_not_refuse_the_credential(body: bytes) -> None:
     seen = ErrorCode(CODES, ())
     assert seen.feed(body) == body
     assert not seen.is_found
 
 
-def test_codes_are_those_of_the_kinds_in_the_request() -> None:
+def test_codes_depend_on_the_kinds_of_credentials_in_the_request() -> None:
     uses = [SecretUse(secret="a", kind=kind, source="stored", age=0.0) for kind in ("bearer", "sigv4", "ssh-signature")]
     assert codes_for(tuple(uses)) == CODES
     assert codes_for(tuple(uses[:1])) == ()

@@ -31,13 +31,13 @@ def steps(text: EscapedText, data: bytes) -> int:
         b'<a href="/?a=b%20c%2Fd&amp;e=f">&lt;b&gt; &quot;x&#39;&#x2F;</a>\n',
     ],
 )
-def test_ordinary_bodies_are_compared_nowhere_but_at_the_ends_of_chunks(line: bytes) -> None:
+def test_ordinary_bodies_are_compared_only_at_the_ends_of_chunks(line: bytes) -> None:
     data = line * 1_000
     assert steps(TOKEN, data) <= len(data) / CHUNK * 50
 
 
 @pytest.mark.slow
-def test_no_more_is_held_than_the_longest_way_to_write_it() -> None:
+def test_holds_back_at_most_the_longest_spelling_of_the_text() -> None:
     redactor = Redactor([EscapedText(b"a__" * 30)])
     data = b"&#x00000061;&UnderBar;&UnderBar;" * 100
     gone = sum(len(redactor.feed(data[at : at + 7])) for at in range(0, len(data), 7))
@@ -45,7 +45,7 @@ def test_no_more_is_held_than_the_longest_way_to_write_it() -> None:
 
 
 @each("written", [b'=o"x', b'%3Do"x', b'=o""x', b"=o%2522x", b"&equals;o&quot;x", b'=o\\"x', b'=&#111"x'])
-def test_a_text_is_found_however_it_is_written_and_also_in_two_pieces(written: bytes) -> None:
+def test_finds_a_text_in_every_spelling_and_across_two_pieces(written: bytes) -> None:
     text, data = EscapedText(b'=o"x'), b"." * 200 + written
     assert any(literal in data for literal in text.literals())
     assert TextFinder(text).read(data + b"." * 200, 0) == [slice(200, len(data))]
@@ -57,6 +57,6 @@ def test_a_text_is_found_however_it_is_written_and_also_in_two_pieces(written: b
         assert finder.read(data[cut - held :], held) == [slice(held - (cut - 200), held + len(data) - cut)]
 
 
-def test_texts_that_are_the_same_are_equal() -> None:
+def test_equal_texts_compare_equal() -> None:
     assert EscapedText(b"secret") == EscapedText(b"secret") != EscapedText(b"secret2")
     assert len({EscapedText(b"secret"), EscapedText(b"secret")}) == 1

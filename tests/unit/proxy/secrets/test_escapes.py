@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 CHARS = [ord(char) for char in printable if char == " " or char.isprintable()]
 
 
-def test_each_escape_sequence_begins_with_a_lead_and_is_no_longer_than_the_longest() -> None:
+def test_every_escape_sequence_begins_with_a_lead_and_has_at_most_the_longest_length() -> None:
     assert len(CHARS) == 95
     assert {escape[0] for char in CHARS for escape in escapes(char)} == set(LEADS)
     assert max(len(escape) for char in CHARS for escape in escapes(char)) == LONGEST
 
 
-def test_what_begins_an_escape_sequence_is_each_part_of_it_but_all() -> None:
+def test_beginnings_are_all_proper_prefixes_of_escape_sequences() -> None:
     assert {b"", b"%", b"%%", b"%u0", b"\\u{2", b"&#x2", b"&so"} <= beginnings(ord("/"))
     assert all(escape[:-1] in beginnings(ord("/")) for escape in escapes(ord("/")))
     assert not {b"%2f", b"&sol;", b"\\/"} & beginnings(ord("/"))
@@ -41,7 +41,7 @@ def test_letters_and_digits_are_not_escaped_by_a_backslash_alone() -> None:
     )
 
 
-def test_a_name_of_html_is_found_with_and_without_its_end() -> None:
+def test_html_entities_are_known_with_and_without_semicolon() -> None:
     names = {escape for char in b"/+&_" for escape in escapes(char) if escape[:1] == b"&" and escape[:2] != b"&#"}
     expected = {b"&sol", b"&plus", b"&amp", b"&lowbar", b"&underbar"}
     assert names == expected | {name + b";" for name in expected}
@@ -61,7 +61,7 @@ def test_a_name_of_html_is_found_with_and_without_its_end() -> None:
         (b"", b"", [], b""),
     ],
 )
-def test_one_escaping_of_signs_is_undone(window: bytes, chars: bytes, ends: list[int], rest: bytes) -> None:
+def test_undoes_one_level_of_escaping(window: bytes, chars: bytes, ends: list[int], rest: bytes) -> None:
     found, places, left = unescaped(window)
     assert (b"".join(found), places, left) == (chars, ends, rest)
 
@@ -87,7 +87,7 @@ def twice(char: int, again: Callable[[str], str]) -> set[bytes]:
 
 
 @each("again", AGAIN)
-def test_an_escape_sequence_of_a_sign_is_found_with_its_own_signs_escaped(again: Callable[[str], str]) -> None:
+def test_finds_a_sign_that_is_escaped_twice(again: Callable[[str], str]) -> None:
     signs = [char for char in CHARS if is_sign(char)]
     assert sorted(map(chr, signs)) == sorted(punctuation + " ")
     for char in signs:
@@ -98,12 +98,12 @@ def test_an_escape_sequence_of_a_sign_is_found_with_its_own_signs_escaped(again:
 
 @each("again", AGAIN)
 @each("char", [*b"/&"])
-def test_what_begins_such_a_sequence_is_each_part_of_it(char: int, again: Callable[[str], str]) -> None:
+def test_every_prefix_of_a_double_escape_may_begin_one(char: int, again: Callable[[str], str]) -> None:
     for text in twice(char, again):
         for size in range(1, len(text)):
             assert begins_twice(char, text[:size]), (text, size)
 
 
 @each("window", [b"x", b"/", b"%252f", b"%253", b"%25x", b"%25%2x", b"%26%26", b"%25%26", b"%7"])
-def test_other_text_begins_none(window: bytes) -> None:
+def test_other_text_begins_no_double_escape(window: bytes) -> None:
     assert not begins_twice(ord("/"), window)

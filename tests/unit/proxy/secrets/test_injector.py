@@ -48,7 +48,7 @@ def filling(
     return injector.filling(put_in, asked(), fields)
 
 
-def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
+def test_writes_each_secret_in_its_header_and_scheme(injector: Injector) -> None:
     found = filling(injector, BEARER, BASIC, Credential(header="x-api-key", secret="token", kind="raw"))
     assert found.fields == (
         (b"authorization", b"Bearer correct horse"),
@@ -62,7 +62,7 @@ def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
 
 
 @pytest.mark.parametrize("brought", [b"Authorization", b"AUTHORIZATION", b"authorization"])
-def test_what_a_client_brings_along_is_denied_or_replaced(injector: Injector, brought: bytes) -> None:
+def test_denies_or_replaces_a_header_that_the_client_sends(injector: Injector, brought: bytes) -> None:
     with pytest.raises(WithoutSecretError) as raised:
         filling(injector, BEARER, brought=brought)
     assert str(raised.value) == "the request already has the header `authorization`, where the proxy would inject token"
@@ -75,14 +75,14 @@ def test_what_a_client_brings_along_is_denied_or_replaced(injector: Injector, br
     )
 
 
-def test_a_spelling_that_servers_take_for_it_is_the_same(injector: Injector) -> None:
+def test_treats_underscores_and_hyphens_in_header_names_as_equal(injector: Injector) -> None:
     for brought in (b"X_Login", b"x-login"):
         with pytest.raises(WithoutSecretError):
             filling(injector, BASIC, brought=brought)
         assert brought not in dict(filling(injector, BASIC, existing=Existing.REPLACE).into(((brought, b"own"),)))
 
 
-def test_an_answer_can_be_neither_packed_nor_cut_into_pieces(injector: Injector) -> None:
+def test_asks_for_an_uncompressed_complete_response(injector: Injector) -> None:
     fields = ((b"Accept_Encoding", b"br"), (b"accept-encoding", b"gzip"), (b"Range", b"bytes=0-3"), (b"If-Range", b"x"))
     assert filling(injector, BEARER).into(fields) == (
         (b"authorization", b"Bearer correct horse"),
@@ -91,7 +91,7 @@ def test_an_answer_can_be_neither_packed_nor_cut_into_pieces(injector: Injector)
 
 
 @pytest.mark.usefixtures("injector")
-def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
+def test_injects_a_secret_only_for_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
     for folder, host, why in (
         (tmp_path, "b.test", "secret token is not bound to b.test"),
         (tmp_path / "none", "a.test", "the proxy has no secret token"),
@@ -104,12 +104,12 @@ def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
         assert raised.value.hint == f"agent-sandbox secret set token {bound}--host {host}"
 
 
-def test_it_goes_over_tls_alone(injector: Injector) -> None:
+def test_injects_secrets_only_over_https(injector: Injector) -> None:
     with pytest.raises(WithoutSecretError, match="a secret is sent only over https"):
         injector.filling(injection([BEARER]), asked(scheme="http"), ())
 
 
-def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
+def test_injects_no_secret_while_the_project_adds_a_ca() -> None:
     authorities = Authorities(name="corp-ca.pem", pem="")
     injector = Injector(None, own_layers=["user"])
     injector.check_authorities(None)
@@ -128,7 +128,7 @@ def with_own(injector: Injector, existing: Existing, *sent: tuple[bytes, bytes])
 @pytest.mark.parametrize("existing", Existing)
 @pytest.mark.parametrize("name", [b"X-API-Key", b"x_api_key", b"Authorization"])
 @pytest.mark.parametrize("value", [MINE, b"sk-" + MINE, b"Bearer sk-" + MINE, b"token " + MINE])
-def test_a_placeholder_is_replaced_wherever_the_server_takes_a_credential(
+def test_replaces_the_placeholder_in_every_header_that_can_carry_the_credential(
     injector: Injector, existing: Existing, name: bytes, value: bytes
 ) -> None:
     found = with_own(injector, existing, (name, value))
@@ -141,9 +141,7 @@ def test_a_placeholder_is_replaced_wherever_the_server_takes_a_credential(
 
 @pytest.mark.parametrize("name", [b"X-API-Key", b"Authorization"])
 @pytest.mark.parametrize("own", [b"sk-own", MINE + b"x", PLACEHOLDERS.ending("login").encode(), b""])
-def test_a_credential_that_is_not_the_placeholder_is_denied_kept_or_replaced(
-    injector: Injector, name: bytes, own: bytes
-) -> None:
+def test_denies_keeps_or_replaces_other_credentials(injector: Injector, name: bytes, own: bytes) -> None:
     with pytest.raises(WithoutSecretError):
         with_own(injector, Existing.FAIL, (name, own))
     with pytest.raises(WithoutSecretError):
@@ -156,7 +154,7 @@ def test_a_credential_that_is_not_the_placeholder_is_denied_kept_or_replaced(
     )
 
 
-def test_an_own_credential_in_another_header_is_named(injector: Injector) -> None:
+def test_the_denial_names_the_header_with_the_clients_credential(injector: Injector) -> None:
     with pytest.raises(WithoutSecretError) as raised:
         with_own(injector, Existing.FAIL, (b"Authorization", b"Bearer own"))
     assert str(raised.value) == (
@@ -165,12 +163,14 @@ def test_an_own_credential_in_another_header_is_named(injector: Injector) -> Non
     assert raised.value.hint == "send it without `authorization`, or set `on_existing_header` in the policy"
 
 
-def test_a_request_without_a_credential_is_not_kept_without_the_secret(tmp_path: Path) -> None:
+def test_keep_does_not_forward_a_request_without_any_credential(tmp_path: Path) -> None:
     with pytest.raises(WithoutSecretError, match="the proxy has no secret token"):
         with_own(Injector(tmp_path), Existing.KEEP)
 
 
-def test_a_placeholder_that_would_leave_is_found(injector: Injector, policy: Callable[[str], Policy]) -> None:
+def test_finds_a_placeholder_that_would_be_sent_to_the_server(
+    injector: Injector, policy: Callable[[str], Policy]
+) -> None:
     secret = "transform: {request: {headers: {X: {secret: s, transform: {type: raw}}}}}"
     filled, without = policy(f"domains: [{{host: a.test, {secret}}}]"), policy("domains: [a.test]")
     head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Cookie", b"a=" + MINE),))
@@ -184,7 +184,7 @@ def test_a_placeholder_that_would_leave_is_found(injector: Injector, policy: Cal
     assert injector.stray_placeholder(without, head) is None
 
 
-def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(tmp_path: Path) -> None:
+def test_a_failed_source_is_a_fault_which_only_the_secrets_hosts_see(tmp_path: Path) -> None:
     for name in ("secrets", "run"):
         (tmp_path / name).mkdir()
     put_unresolved(tmp_path / "secrets", "token", ["a.test"])
@@ -201,7 +201,7 @@ def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(t
 
 
 @pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", f"key={MINE.decode()}&key=own"])
-def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injector, query: str) -> None:
+def test_denies_or_keeps_a_key_in_the_query_but_never_replaces_it(injector: Injector, query: str) -> None:
     one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
     request = replace(asked(), query=query)
     for existing in (Existing.FAIL, Existing.REPLACE):
@@ -245,7 +245,7 @@ IN_QUERY = Credential(header="key", secret="token", kind="query")
         (f"/x?a=1&%6bey={MINE.decode()}", b"/x?a=1&key=correct%20horse"),
     ],
 )
-def test_a_parameter_is_added_in_place_of_the_placeholder(injector: Injector, target: str, expected: bytes) -> None:
+def test_replaces_the_placeholder_in_the_query_by_the_secret(injector: Injector, target: str, expected: bytes) -> None:
     request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=target)
     found = injector.filling(injection([IN_QUERY]), request, ())
     assert found.into_target(target.encode()) == expected
@@ -255,7 +255,7 @@ def test_a_parameter_is_added_in_place_of_the_placeholder(injector: Injector, ta
 
 
 @pytest.mark.parametrize("query", ["key=own", "KEY=own", "key=own&key=" + MINE.decode(), "a=1;key=own", "key"])
-def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Injector, query: str) -> None:
+def test_denies_keeps_or_replaces_the_clients_own_query_parameter(injector: Injector, query: str) -> None:
     request = replace(asked(), query=query)
     with pytest.raises(WithoutSecretError) as raised:
         injector.filling(injection([IN_QUERY]), request, ())
@@ -266,7 +266,7 @@ def test_a_parameter_of_the_clients_own_is_denied_kept_or_replaced(injector: Inj
     assert replaced.into_target(b"/?" + query.encode()) == b"/?key=correct%20horse"
 
 
-def test_without_a_parameter_the_target_stays(injector: Injector) -> None:
+def test_leaves_the_target_unchanged_without_a_query_parameter(injector: Injector) -> None:
     assert filling(injector, BEARER).into_target(b"/x?a=1") == b"/x?a=1"
 
 
@@ -287,7 +287,7 @@ def sign(folder: Path, *fields: tuple[bytes, bytes], existing: Existing = Existi
     return injector.filling(injection([SIGNED], existing=existing), request, fields)
 
 
-def test_a_secret_that_signs_is_not_sent_and_leaves_nothing_to_redact(tmp_path: Path) -> None:
+def test_a_signing_secret_is_not_sent_and_needs_no_redaction(tmp_path: Path) -> None:
     put_secret(tmp_path, "aws", ["a.test"], b"AKIAREAL:the-secret-key")
     fields = (claim(), DATE, (b"Range", b"bytes=0-9"))
     found = sign(tmp_path, *fields)
@@ -301,7 +301,7 @@ def test_a_secret_that_signs_is_not_sent_and_leaves_nothing_to_redact(tmp_path: 
     assert found.error_echoes == ()
 
 
-def test_the_session_token_beside_a_signature_is_searched_in_errors(tmp_path: Path) -> None:
+def test_redacts_the_session_token_in_error_responses(tmp_path: Path) -> None:
     put_secret(tmp_path, "aws", ["a.test"], b"ASIAREAL:the-secret-key:the/session+token=")
     found = sign(tmp_path, claim(), DATE)
     assert (found.echoes, redact(found.error_echoes, b"<a>the/session+token=</a>")) == (
@@ -311,7 +311,7 @@ def test_the_session_token_beside_a_signature_is_searched_in_errors(tmp_path: Pa
     assert b"the-secret-key" == redact(found.error_echoes, b"the-secret-key")
 
 
-def test_without_keys_in_the_value_nothing_is_signed(tmp_path: Path) -> None:
+def test_does_not_sign_with_a_value_that_has_no_keys(tmp_path: Path) -> None:
     put_secret(tmp_path, "aws", ["a.test"], b"the-secret-key")
     with pytest.raises(WithoutSecretError) as raised:
         sign(tmp_path, claim(), DATE)

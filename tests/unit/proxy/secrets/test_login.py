@@ -83,7 +83,7 @@ def test_a_refresh_request_is_answered_with_placeholders_while_the_token_is_vali
     assert refresher.answer(asked(), form)
 
 
-def test_the_token_itself_is_in_memory_alone_and_the_refresh_token_is_never_there(folder: Path) -> None:
+def test_keeps_the_access_token_only_in_memory_and_the_refresh_token_nowhere(folder: Path) -> None:
     held = put(folder)
     found = read_secret(folder, "a.login")
     assert isinstance(found, Secret)
@@ -114,7 +114,7 @@ def test_placeholders_differ_per_login_role_and_sandbox(folder: Path) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_clients_own_sign_in_is_left_alone(body: bytes, folder: Path) -> None:
+def test_does_not_answer_a_clients_own_sign_in(body: bytes, folder: Path) -> None:
     put(folder)
     refresher = subject.Refresher(folder, PLACEHOLDERS)
     assert refresher.reads(asked())
@@ -122,7 +122,7 @@ def test_a_clients_own_sign_in_is_left_alone(body: bytes, folder: Path) -> None:
 
 
 @each("grant", ["authorization_code", "password", "client_credentials", "", "REFRESH_TOKEN", "refresh_token "])
-def test_a_refresh_is_answered_for_no_other_grant_type(grant: str, folder: Path) -> None:
+def test_refuses_other_grant_types(grant: str, folder: Path) -> None:
     held = put(folder)
     refresher = subject.Refresher(folder, PLACEHOLDERS)
     assert refresher.reads(asked())
@@ -178,9 +178,7 @@ def test_only_the_exact_endpoint_is_answered(request_: Request, folder: Path) ->
         ({"lifetime": -1e9}, "it has expired"),
     ],
 )
-def test_without_a_valid_token_a_refresh_is_a_fault_that_says_what_to_do(
-    said: dict[str, Any], why: str, folder: Path
-) -> None:
+def test_a_refresh_without_a_valid_token_is_a_fault_with_a_hint(said: dict[str, Any], why: str, folder: Path) -> None:
     held = put(folder, **said)
     refresher = subject.Refresher(folder, PLACEHOLDERS)
     assert refresher.reads(asked())
@@ -191,7 +189,7 @@ def test_without_a_valid_token_a_refresh_is_a_fault_that_says_what_to_do(
     assert read_secret(folder, "a.login") == Unresolved(name="a.login", hosts=("api.test",), why=why)
 
 
-def test_after_a_restart_the_endpoint_is_known_and_the_token_is_not(folder: Path) -> None:
+def test_knows_the_endpoint_but_not_the_token_after_a_restart(folder: Path) -> None:
     held = put(folder)
     (memory_of(folder) / "a.login").unlink()
     refresher = subject.Refresher(folder, PLACEHOLDERS)
@@ -200,7 +198,7 @@ def test_after_a_restart_the_endpoint_is_known_and_the_token_is_not(folder: Path
         refresher.answer(asked(), refresh(held["refresh"]))
 
 
-def test_a_token_without_an_end_is_valid_for_the_usual_time(folder: Path) -> None:
+def test_a_token_without_an_expiry_is_valid_for_an_hour(folder: Path) -> None:
     held = put(folder, lifetime=None)
     refresher = subject.Refresher(folder, PLACEHOLDERS)
     assert refresher.reads(asked())

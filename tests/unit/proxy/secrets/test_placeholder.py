@@ -89,7 +89,7 @@ def test_without_a_key_nothing_is_a_placeholder() -> None:
     assert PLACEHOLDERS.has(f"x{ENDING}y")
 
 
-def test_the_key_is_beside_the_secrets_in_a_volume_of_its_own(tmp_path: Path) -> None:
+def test_the_key_is_in_the_private_volume_beside_the_secrets(tmp_path: Path) -> None:
     assert key_beside(tmp_path / "secrets") == tmp_path / "private" / "placeholders.key"
 
 
@@ -149,12 +149,12 @@ def test_a_shell_exports_the_placeholders_except_those_that_are_set(tmp_path: Pa
 
 
 @each(("name", "value"), [("PATH", "x"), ("A_KEY", '"; touch x; "'), ("A_KEY", "$(x)"), ("A_KEY", "a\nb")])
-def test_nothing_that_a_shell_would_run_is_written(name: str, value: str) -> None:
+def test_writes_no_variable_that_a_shell_would_execute(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="not a placeholder variable"):
         write_environment(Path("/nonexistent/x"), {name: value})
 
 
-def test_git_gets_its_settings_where_commits_are_signed(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
+def test_writes_git_settings_only_if_commits_are_signed(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
     on = policy("settings: {sign_commits: git.key}\n")
     file = tmp_path / "ca" / "gitconfig"
     write_git_settings(file, on)
@@ -177,7 +177,7 @@ SIGNED = """
             client_shim: {{kind: env, name: AWS_ACCESS_KEY_ID, prefix: AKIA}}"""
 
 
-def test_the_region_of_most_entries_is_a_variable(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
+def test_sets_the_region_that_most_entries_use(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
     hosts = {"a.test": "us-west-2", "b.test": "us-east-1", "c.test": "us-east-1", "d.test": "eu-west-1"}
     entries = "".join(SIGNED.format(host=host, region=region) for host, region in hosts.items())
     variables = PLACEHOLDERS.environment(policy(f"domains:{entries}\n"))

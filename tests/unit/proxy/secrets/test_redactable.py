@@ -28,7 +28,7 @@ PACKED, SIGNS = "it is compressed", "its charset is not ASCII-compatible"
         (b"accept", b"text/plain", False),
     ],
 )
-def test_what_asks_for_an_answer_that_hides_an_echo_is_known(name: bytes, value: bytes, *, hides: bool) -> None:
+def test_detects_request_headers_that_would_hide_an_echo(name: bytes, value: bytes, *, hides: bool) -> None:
     assert asks_to_hide(name, value) is hides
 
 
@@ -57,7 +57,7 @@ def test_what_asks_for_an_answer_that_hides_an_echo_is_known(name: bytes, value:
         (b"X-Content-Type", b"text/html; charset=cp037", ""),
     ],
 )
-def test_an_answer_in_which_no_echo_could_be_found_is_known(name: bytes, value: bytes, why: str) -> None:
+def test_explains_why_a_response_cannot_be_searched(name: bytes, value: bytes, why: str) -> None:
     assert why_unreadable(((b"a", b"b"), (name, value))) == why
 
 
@@ -73,7 +73,7 @@ def test_headers_about_the_compressed_body_are_removed() -> None:
 
 
 @pytest.mark.parametrize("reason", ["no header: b'x'", 'bytearray(b"x")', "<ConnectionTerminated additional_data:00>"])
-def test_words_that_quote_an_answer_are_not_told_where_it_could_hold_a_secret(reason: str) -> None:
+def test_hides_reasons_that_quote_a_response_with_a_possible_secret(reason: str) -> None:
     echoes = Echoes([b"secret"])
     assert safe_reason(echoes, reason) == "the details are hidden, because they could contain the injected secret"
     assert safe_reason(NO_ECHOES, reason) == reason
@@ -83,5 +83,5 @@ def test_words_that_quote_an_answer_are_not_told_where_it_could_hold_a_secret(re
 @pytest.mark.parametrize(
     "quoted", [": b'x'", ' bytearray(b"x")', ": <ConnectionTerminated additional_data:00>\n'x'", ""]
 )
-def test_words_for_everybody_end_before_what_they_quote(quoted: str) -> None:
+def test_unquoted_cuts_a_reason_before_its_quotation(quoted: str) -> None:
     assert unquoted(f"Invalid web{quoted}") == "Invalid web"

@@ -45,9 +45,7 @@ def messages(data: bytes) -> Read:
 
 
 @pytest.mark.parametrize(("sent", "read"), MESSAGES)
-def test_an_echo_in_a_message_is_overwritten_however_the_data_is_cut(
-    sent: bytes, read: list[tuple[int, bytes]]
-) -> None:
+def test_redacts_an_echo_in_a_message_that_arrives_in_any_pieces(sent: bytes, read: list[tuple[int, bytes]]) -> None:
     for size in (1, 2, 3, 5, len(sent)):
         frames = server_frames(ECHOES, longest=10_000)
         shown = b"".join(frames.read(sent[at : at + size]) for at in range(0, len(sent), size))
@@ -56,23 +54,23 @@ def test_an_echo_in_a_message_is_overwritten_however_the_data_is_cut(
         assert frames.closed is (read[-1][0] == CLOSE)
 
 
-def test_a_message_that_comes_whole_stays_one_frame() -> None:
+def test_a_complete_message_stays_one_frame() -> None:
     frames = server_frames(ECHOES, longest=10_000)
     assert frames.read(frame(TEXT, b"a secret", ends=True)) == frame(TEXT, b"a ******", ends=True)
 
 
-def test_no_more_of_a_message_is_held_than_what_may_be_the_start_of_an_echo() -> None:
+def test_holds_back_only_the_possible_start_of_an_echo() -> None:
     frames = server_frames(ECHOES, longest=1_000_000)
     sent = frame(TEXT, b"x" * 500_000 + b"secre", ends=False)
     assert len(frames.read(sent)) == len(sent) - 5
 
 
 @pytest.mark.parametrize("bad", [b"\xc1\x01x", b"\x81\x81maskx", b"\x80\x01x", b"\x83\x00"])
-def test_what_is_no_frame_ends_a_searched_websocket_too(bad: bytes) -> None:
+def test_rejects_malformed_frames(bad: bytes) -> None:
     with pytest.raises(BadFrameError):
         server_frames(ECHOES, longest=10).read(bad)
 
 
-def test_without_an_echo_the_frames_pass_as_they_are() -> None:
+def test_passes_frames_unchanged_without_echoes() -> None:
     sent = frame(TEXT, b"a secret", ends=True)
     assert server_frames(Echoes(), longest=10).read(sent) == sent

@@ -20,20 +20,20 @@ BEARER, BASIC = KINDS["bearer"], KINDS["basic"]
 encodings = cache(secret_encodings)  # its first search makes patterns and tables, which takes longer than the search
 
 
-def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
+def test_forms_of_a_plain_secret_are_text_hex_and_base64() -> None:
     folded = map(FoldedText, (b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX"))
     expected = (EscapedText(b"secret"), HexText(b"736563726574"), *folded)
     assert expected == secret_encodings("secret", BEARER)[:5]
 
 
-def test_a_basic_credential_is_found_beside_its_password() -> None:
+def test_forms_of_a_basic_credential_include_password_and_token() -> None:
     assert secret_encodings("pa?????ss", BASIC, "user")[:2] == (
         EscapedText(b"pa?????ss"),
         EscapedText(b"dXNlcjpwYT8/Pz8/c3M"),
     )
 
 
-def test_no_form_shows_the_secret_when_it_is_printed() -> None:
+def test_repr_of_a_form_does_not_contain_the_secret() -> None:
     assert "secret" not in repr(secret_encodings("secret", BEARER)[0])
 
 
@@ -92,7 +92,7 @@ def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
         "k3y%5Cu002F%5Cu003C%5C%22%5Cu0027%5Cu002B%5Cu003E%5C%5Cx",  # JSON in a URL
     ],
 )
-def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
+def test_redacts_echoes_as_servers_write_them(echo: str) -> None:
     size = len(echo.removeprefix("authorization: Bearer ").encode())
     lead = echo.encode()[:-size]
     expected = b"<" + lead + b"*" * size + b">"
@@ -114,7 +114,7 @@ def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
         "k3y/<\"'&#00000000043;>\\x",
     ],
 )
-def test_what_the_documentation_calls_not_found_is_not_found(echo: str) -> None:
+def test_does_not_find_the_encodings_that_the_documentation_excludes(echo: str) -> None:
     assert redact(encodings(VALUE, BEARER), echo.encode()) == echo.encode()
 
 
@@ -128,7 +128,7 @@ JOINED = base64.b64encode(f'{{"authorization": "Bearer {LONG}"}}'.encode())
     [b"\n", b"\r\n", b"\\n", b"\\r\\n"],
 )
 @each("width", [60, 64, 76, 77])
-def test_base64_that_is_broken_into_lines_is_found(end: bytes, width: int) -> None:
+def test_redacts_base64_in_lines(end: bytes, width: int) -> None:
     for text in (JOINED, base64.urlsafe_b64encode(f"xx{LONG}".encode())):
         lines = end.join(text[at : at + width] for at in range(0, len(text), width))
         shown = redact(encodings(LONG, BEARER), b"x: " + lines + end)
@@ -142,19 +142,19 @@ def test_base64_that_is_broken_into_lines_is_found(end: bytes, width: int) -> No
 
 @each("before", ["", "1", "12"])
 @each("inner", ["", "1", "12"])
-def test_base64_of_base64_of_urls_and_of_html_is_found(before: str, inner: str) -> None:
+def test_redacts_base64_of_base64_urls_and_html(before: str, inner: str) -> None:
     for once in (base64.b64encode(f"{inner}{VALUE}".encode()), quote(f"?{VALUE}").encode(), escape(VALUE).encode()):
         twice = base64.b64encode(before.encode() + once)
         shown = redact(encodings(VALUE, BEARER), twice)
         assert shown.count(b"*") >= len(twice) - 12 - len(inner + before)
 
 
-def test_a_space_is_found_as_a_plus() -> None:
+def test_redacts_a_space_that_is_written_as_a_plus() -> None:
     assert redact(encodings("two words", BEARER), b"two+words two%20words") == b"********* ***********"
 
 
 @each("before", ["", "1", "12", "123"])
-def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_ends(before: str) -> None:
+def test_base64_of_a_text_with_the_secret_keeps_only_a_few_bits_of_its_ends(before: str) -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         text = json.dumps({before: VALUE, "ensure": "more"}).encode()
         shown = redact(encodings(VALUE, BEARER), encode(text))
@@ -175,48 +175,48 @@ def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_end
         ("pa?????ss", "*" * 9),
     ],
 )
-def test_of_a_password_is_found_the_whole_token(echo: str, expected: str) -> None:
+def test_redacts_the_whole_token_of_a_basic_credential(echo: str, expected: str) -> None:
     assert expected == redact(encodings("pa?????ss", BASIC, "user"), echo.encode()).decode()
 
 
-def test_what_overlaps_is_overwritten_from_end_to_end() -> None:
+def test_redacts_overlapping_matches_completely() -> None:
     assert redact([b"secret", b"retina", b"nab"], b"a secretinab, a tin") == b"a **********, a tin"
     assert redact([b"ana"], b"banana") == b"b*****"
 
 
-def test_what_ends_in_the_next_piece_is_found_also_where_another_ended_in_this() -> None:
+def test_finds_a_match_that_overlaps_one_in_the_previous_piece() -> None:
     redactor = Redactor([b"secret", b"retina"])
     assert [*map(redactor.feed, [b"a sec", b"ret", b"ina"]), redactor.end()] == [b"a ", b"***", b"******", b""]
     assert redactor.redacted == 2
 
 
-def test_what_was_held_and_is_found_only_in_part_keeps_the_rest() -> None:
+def test_passes_on_held_bytes_that_turn_out_not_to_match() -> None:
     redactor = Redactor([b"secret", b"retina"])
     assert [*map(redactor.feed, [b"secret", b"ire", b"t"]), redactor.end()] == [b"***", b"***i", b"", b"ret"]
     assert redactor.redacted == 1
 
 
-def test_what_cannot_begin_a_form_is_not_held() -> None:
+def test_holds_back_nothing_that_cannot_begin_a_match() -> None:
     redactor = Redactor([b"secret", b"ssecond"])
     events = [b"data: a\n\n", b"s", b"", b"s", b"data: secre\n\n", b"sss"]
     assert list(map(redactor.feed, events)) == [b"data: a\n\n", b"", b"", b"", b"ssdata: secre\n\n", b"s"]
     assert (redactor.end(), redactor.end(), redactor.redacted) == (b"ss", b"", 0)
 
 
-def test_no_more_is_held_than_what_begins_one_of_the_forms() -> None:
+def test_holds_back_only_the_start_of_one_form() -> None:
     redactor = Redactor([b"axxxxx", b"xayyyy", b"axxxxx"])
     assert [*map(redactor.feed, [b"ba", b"xxxxx"]), redactor.end()] == [b"b", b"*****", b"*"]
     assert redactor.redacted == 1
 
 
-def test_without_a_form_all_goes_on() -> None:
+def test_passes_data_unchanged_without_forms() -> None:
     redactor = Redactor(())
     data = b"as it is"
     assert redactor.feed(data) is data
     assert redact((), data) is data
 
 
-def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
+def test_redacts_long_runs_between_unknown_escapes() -> None:
     value = "0123456789abcdefXYZ+ABCDEFGHIJKLMNOP==short"
     found = encodings(value, BEARER)
     assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
@@ -224,7 +224,7 @@ def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_foun
 
 
 @each("echo", [VALUE, escape(VALUE), quote(VALUE, safe=""), VALUE.encode().hex()])
-def test_an_echo_across_the_pieces_of_a_large_chunk_is_found(echo: str) -> None:
+def test_finds_an_echo_across_the_pieces_of_a_large_chunk(echo: str) -> None:
     forms = encodings(VALUE, BEARER)
     for before in range(PIECE - len(echo), PIECE + 1):
         redactor = Redactor(forms)
@@ -233,19 +233,19 @@ def test_an_echo_across_the_pieces_of_a_large_chunk_is_found(echo: str) -> None:
 
 
 @each(("last", "escaped"), [("%", "\\\\%"), ("%", "%25%"), ("&", "\\\\&"), ("&", "&amp;#38;"), ('"', '\\\\\\"')])
-def test_a_last_character_that_is_escaped_twice_is_found_at_the_end_of_the_data(last: str, escaped: str) -> None:
+def test_finds_a_last_character_that_is_escaped_twice_at_the_end_of_the_data(last: str, escaped: str) -> None:
     forms, echo = encodings(f"correct horse{last}", BEARER), f"correct horse{escaped}".encode()
     redactor = Redactor(forms)
     assert redactor.feed(echo) + redactor.end() == redact(forms, echo) == b"*" * len(echo)
 
 
-def test_what_would_cost_too_much_is_overwritten_from_there_on() -> None:
+def test_overwrites_all_that_follows_once_a_search_is_too_costly() -> None:
     redactor = Redactor(encodings("a" * 1_000 + "b", BEARER))
     shown = [redactor.feed(data) for data in (b"a word ", b"&#97;" * 30_000, b"more", b"x")]
     assert (shown[0], shown[2:], redactor.end()) == (b"a word ", [b"****", b"*"], b"")
     assert shown[1].endswith(b"*" * 100_000)
 
 
-def test_a_text_whose_search_costs_too_much_is_overwritten() -> None:
+def test_overwrites_a_text_that_is_too_costly_to_search() -> None:
     found = encodings("a" * 1_000 + "b", BEARER)
     assert redact(found, b"&#97;" * 30_000) == b"*" * 150_000

@@ -72,11 +72,11 @@ def calls(secret: str, data: bytes) -> int:
         ("'" * 10, b"'"),
     ],
 )
-def test_no_data_makes_a_search_take_more_calls_than_its_size_allows(secret: str, unit: bytes) -> None:
+def test_limits_the_calls_of_a_search_by_the_size_of_the_data(secret: str, unit: bytes) -> None:
     assert calls(secret, unit * (SIZE // len(unit))) <= 40 * (STEPS + STEPS_PER_BYTE * SIZE)
 
 
-def test_a_stream_may_cost_more_the_longer_it_is() -> None:
+def test_the_budget_grows_with_the_length_of_the_stream() -> None:
     budget = SearchBudget()
     budget.earn(10)
     budget.earn(1_600)
@@ -86,7 +86,7 @@ def test_a_stream_may_cost_more_the_longer_it_is() -> None:
         budget.spend()
 
 
-def test_texts_share_a_budget() -> None:
+def test_several_texts_share_one_budget() -> None:
     budget, found = SearchBudget(), secret_encodings(TOKEN, KINDS["bearer"])
     for _ in range(1_000):
         redact(found, ESCAPED[:-1] + b"!", budget)
@@ -95,11 +95,11 @@ def test_texts_share_a_budget() -> None:
 
 
 @given(st.sets(st.text("ab%.\\\\", min_size=1, max_size=3).map(str.encode), max_size=5), st.binary(max_size=8) | signs)
-def test_a_set_tells_whether_one_of_its_literals_is_in_the_data(found: set[bytes], data: bytes) -> None:
+def test_literal_set_agrees_with_a_search_for_each_literal(found: set[bytes], data: bytes) -> None:
     assert LiteralSet(found).may_be_in(data) == any(one in data for one in found)
 
 
-def test_more_literals_than_one_search_takes_are_all_found() -> None:
+def test_finds_each_of_more_literals_than_one_search_can_have() -> None:
     several = [b"%04d" % number for number in range(3 * MOST)]
     literals = LiteralSet(several)
     assert all(literals.may_be_in(b"\xff x" + one) for one in several)
@@ -108,7 +108,7 @@ def test_more_literals_than_one_search_takes_are_all_found() -> None:
 
 @pytest.mark.slow
 @given(st.text("aZ7/-_ \"'&%\\\\+", min_size=1, max_size=12), st.data())
-def test_each_way_to_write_a_text_has_one_of_its_literals(text: str, data: st.DataObject) -> None:
+def test_every_spelling_of_a_text_contains_one_of_its_literals(text: str, data: st.DataObject) -> None:
     written = b""
     for char in text[:PLAIN].encode():
         ways = sorted({bytes([char]), *escapes(char)})
@@ -117,7 +117,7 @@ def test_each_way_to_write_a_text_has_one_of_its_literals(text: str, data: st.Da
     assert any(one in written for one in EscapedText(text.encode()).literals())
 
 
-def test_the_patterns_are_told_whose_beginning_the_data_ends_with() -> None:
+def test_beginnings_names_the_patterns_that_may_have_begun() -> None:
     beginnings = Beginnings([begun("abc"), begun([r"\x5c", "x"]), "[0-9]+"])
     ends = [b"", b"x", b"xa", b"ab\xe9ab", b"abc", b"ab.", b"a\\", b"\\x", b"xa7"]
     assert [beginnings.at_end(data) for data in ends] == [[], [], [0], [0], [0], [], [1], [1], [2]]

@@ -34,7 +34,7 @@ UNRESERVED = b"/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
         (b"POST", b"/", (FORM,), b"Param1=value1", "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a"),
     ],
 )
-def test_a_published_example_is_signed_as_published(
+def test_signs_published_examples_with_the_published_signature(
     method: bytes, target: bytes, fields: Fields, body: bytes, signature: str
 ) -> None:
     host = ((b"Host", b"example.amazonaws.com"), (b"X-Amz-Date", DATE))
@@ -55,7 +55,7 @@ def test_a_published_example_is_signed_as_published(
         (b"/?max-keys=2&prefix=J", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
     ],
 )
-def test_a_published_example_of_s3_is_signed_as_published(target: bytes, signature: str) -> None:
+def test_signs_published_s3_examples_with_the_published_signature(target: bytes, signature: str) -> None:
     hashed = (b"x-amz-content-sha256", EMPTY)
     fields: Fields = ((b"x-amz-date", S3_DATE), hashed)
     head = RequestHead(b"GET", target, b"HTTP/2.0", fields, b"examplebucket.s3.amazonaws.com")
@@ -63,7 +63,7 @@ def test_a_published_example_of_s3_is_signed_as_published(target: bytes, signatu
     assert signed.fields[-1][1].endswith(f"Signature={signature}".encode())
 
 
-def test_the_session_token_is_added_and_signed() -> None:
+def test_adds_and_signs_the_session_token() -> None:
     head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", b"a.test"),))
     keys = Keys(key_id="AKID", secret="secret", token="the-token")
     signed = Signing(keys=keys, credential=ANY, date=DATE, body_hash=EMPTY).sign(head, b"")
@@ -94,9 +94,7 @@ def test_the_session_token_is_added_and_signed() -> None:
         ("{", None),
     ],
 )
-def test_keys_are_written_with_colons_between_them_or_as_aws_prints_them(
-    value: str, parts: tuple[str, str, str | None] | None
-) -> None:
+def test_parses_keys_with_colons_or_as_aws_prints_them(value: str, parts: tuple[str, str, str | None] | None) -> None:
     keys = parse_keys(value)
     assert (keys and (keys.key_id, keys.secret, keys.token)) == parts
     assert "secret/+key" not in repr(keys)
@@ -132,7 +130,7 @@ UNDATED = "the request has no `x-amz-date` of the day of its signature"
         ),
     ],
 )
-def test_what_cannot_be_signed_says_why(fields: Fields, why: str) -> None:
+def test_explains_why_a_request_cannot_be_signed(fields: Fields, why: str) -> None:
     with pytest.raises(NotSignableError) as raised:
         signing(ANY, EXAMPLE, asked(), fields)
     assert str(raised.value) == why
@@ -154,13 +152,13 @@ def asked(target: str = "/", body_size: int | None = 0) -> Request:
         (b"a" * 64, None, b"a" * 64),
     ],
 )
-def test_the_body_is_read_only_if_the_client_sends_no_hash(
+def test_reads_the_body_only_if_the_client_sends_no_hash(
     said: bytes | None, body_size: int | None, expected: bytes
 ) -> None:
     hashed = ((b"X-Amz-Content-Sha256", said),) if said else ()
     assert signing(ANY, EXAMPLE, asked(body_size=body_size), (claim(), DATED, *hashed)).body_hash == expected
 
 
-def test_a_plus_in_the_query_is_not_signed() -> None:
+def test_does_not_sign_a_plus_in_the_query() -> None:
     with pytest.raises(NotSignableError, match="which servers read in two ways"):
         signing(ANY, EXAMPLE, asked("/?a=b+c"), (claim(), DATED))

@@ -45,7 +45,7 @@ def never(_: str) -> None:
     """Say that no server refused the secret."""
 
 
-def test_what_is_put_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+def test_a_stored_secret_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     put_secret(tmp_path, "forge.token", ["B.test", "a.test.", "b.test"], b"correct horse\n")
     expected = Secret(name="forge.token", hosts=("a.test", "b.test"), value=VALUE)
     assert read_secret(tmp_path, "forge.token") == expected
@@ -54,7 +54,7 @@ def test_what_is_put_is_read_by_its_owner_alone(tmp_path: Path) -> None:
     assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
 
 
-def test_a_later_one_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
+def test_a_later_value_replaces_the_earlier_one(tmp_path: Path) -> None:
     for value in (b"correct horse", b"battery staple"):
         put_secret(tmp_path, "t", ["a.test"], value)
     assert listed(tmp_path) == [Secret(name="t", hosts=("a.test",), value="battery staple")]
@@ -73,7 +73,7 @@ def test_a_later_one_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
         ("t", ["a.test"], b"x" * (LONGEST + 1), ["the value is not one line of 8 to 65536 ASCII characters"]),
     ],
 )
-def test_what_is_no_secret_is_refused_with_all_that_is_wrong(
+def test_refuses_an_invalid_secret_with_all_its_problems(
     tmp_path: Path, name: str, hosts: list[str], value: bytes, told: list[str]
 ) -> None:
     with pytest.raises(UserError) as raised:
@@ -94,13 +94,13 @@ def test_what_is_no_secret_is_refused_with_all_that_is_wrong(
         b"[" * 100_000,
     ],
 )
-def test_a_file_that_holds_none_is_none(tmp_path: Path, data: bytes) -> None:
+def test_ignores_files_that_are_not_secrets(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "t").write_bytes(data)
     assert read_secret(tmp_path, "t") is None
     assert listed(tmp_path) == []
 
 
-def test_neither_is_what_is_no_file_of_its_own(tmp_path: Path) -> None:
+def test_ignores_links_folders_pipes_and_odd_names(tmp_path: Path) -> None:
     whole = tmp_path / "elsewhere"
     whole.write_text(json.dumps({"hosts": ["a.test"], "value": VALUE}))
     folder = tmp_path / "secrets"
@@ -112,11 +112,11 @@ def test_neither_is_what_is_no_file_of_its_own(tmp_path: Path) -> None:
     assert [read_secret(folder, name) for name in ("link", "folder", "pipe", "a name", "../elsewhere")] == [None] * 5
 
 
-def test_without_a_folder_there_are_none(tmp_path: Path) -> None:
+def test_lists_nothing_without_a_folder(tmp_path: Path) -> None:
     assert listed(tmp_path / "none") == []
 
 
-def test_one_can_be_removed_once(tmp_path: Path) -> None:
+def test_removes_a_secret_only_once(tmp_path: Path) -> None:
     put_secret(tmp_path, "t", ["a.test"], b"correct horse")
     remove_secret(tmp_path, "t")
     for name in ("t", "../t"):
@@ -125,7 +125,7 @@ def test_one_can_be_removed_once(tmp_path: Path) -> None:
         assert str(raised.value.problems[0]) == f"there is no secret '{name}'"
 
 
-def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -145,7 +145,7 @@ def volume(tmp_path: Path) -> Path:
     return tmp_path / "secrets"
 
 
-def test_the_value_of_a_secret_with_a_source_is_in_memory_alone(volume: Path) -> None:
+def test_keeps_the_value_of_a_secret_with_a_source_only_in_memory(volume: Path) -> None:
     put_sourced(volume, "t", ["B.test"], b"correct horse", source="file")
     assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value=VALUE, source="file")
     assert VALUE not in (volume / "t").read_text()
@@ -153,7 +153,7 @@ def test_the_value_of_a_secret_with_a_source_is_in_memory_alone(volume: Path) ->
     assert (memory_of(volume) / "t").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
+def test_a_secret_with_a_source_has_no_value_in_a_new_tmpfs(volume: Path) -> None:
     put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
     (memory_of(volume) / "t").unlink()
     expected = Unresolved(name="t", hosts=("a.test",), why=NOT_YET)
@@ -163,20 +163,20 @@ def test_a_new_tmpfs_has_no_value(volume: Path) -> None:
     assert troubled(volume, never) == [row]
 
 
-def test_after_its_source_failed_the_previous_value_is_not_used(volume: Path) -> None:
+def test_does_not_use_the_previous_value_after_the_source_failed(volume: Path) -> None:
     for put in (put_secret, put_from_file):
         put(volume, "t", ["a.test"], b"correct horse")
         put_unresolved(volume, "t", ["a.test"])
         assert read_secret(volume, "t") == Unresolved(name="t", hosts=("a.test",), why=FAILED)
 
 
-def test_a_new_value_goes_to_the_new_hosts_alone(volume: Path) -> None:
+def test_binds_a_new_value_only_to_the_new_hosts(volume: Path) -> None:
     put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
     put_sourced(volume, "t", ["b.test"], b"battery staple", source="env")
     assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple", source="env")
 
 
-def test_a_value_that_is_typed_in_replaces_the_source_and_removal_leaves_nothing(volume: Path) -> None:
+def test_a_typed_value_replaces_the_source_and_removal_leaves_no_file(volume: Path) -> None:
     put_sourced(volume, "t", ["a.test"], b"correct horse", source="file")
     put_secret(volume, "t", ["b.test"], b"battery staple")
     assert read_secret(volume, "t") == Secret(name="t", hosts=("b.test",), value="battery staple")
@@ -186,7 +186,7 @@ def test_a_value_that_is_typed_in_replaces_the_source_and_removal_leaves_nothing
     assert [*volume.iterdir(), *memory_of(volume).iterdir()] == []
 
 
-def test_what_is_no_secret_is_not_stored_in_memory_either(volume: Path) -> None:
+def test_stores_no_invalid_value_in_memory(volume: Path) -> None:
     for value in (b"short", b"two\nlines of it"):
         with pytest.raises(UserError):
             put_from_file(volume, "t", ["a.test"], value)
@@ -195,7 +195,7 @@ def test_what_is_no_secret_is_not_stored_in_memory_either(volume: Path) -> None:
     assert [*volume.iterdir(), *volume.parent.glob("run/*")] == []
 
 
-def test_without_a_tmpfs_no_value_is_stored(tmp_path: Path) -> None:
+def test_stores_no_value_without_a_tmpfs(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     with pytest.raises(UserError) as raised:
         put_sourced(tmp_path / "secrets", "t", ["a.test"], b"correct horse", source="file")
@@ -217,9 +217,7 @@ def test_a_value_is_not_used_after_its_time_to_live(volume: Path) -> None:
 
 
 @pytest.mark.parametrize("year", [-365 * 86_400.0, 365 * 86_400.0])
-def test_a_time_of_day_that_is_off_neither_expires_a_value_nor_keeps_it(
-    volume: Path, monkeypatch: pytest.MonkeyPatch, year: float
-) -> None:
+def test_expiry_does_not_depend_on_the_time_of_day(volume: Path, monkeypatch: pytest.MonkeyPatch, year: float) -> None:
     put_from_file(volume, "t", ["a.test"], b"correct horse", until=uptime() + 1_000)
     put_from_file(volume, "u", ["a.test"], b"correct horse", until=uptime() - 1)
     off = time.time() + year
@@ -273,7 +271,7 @@ def test_other_files_are_not_read_as_logins(text: str, tmp_path: Path) -> None:
     assert login_names(tmp_path / "none") == []
 
 
-def test_a_login_is_read_from_a_regular_file_alone(volume: Path) -> None:
+def test_reads_a_login_only_from_a_regular_file(volume: Path) -> None:
     put_sourced(volume, "t", ["a.test"], b"correct horse", source="login", login={"any": "thing"})
     (volume / "link").symlink_to(volume / "t")
     os.mkfifo(volume / "pipe")

@@ -29,7 +29,7 @@ codings = st.sampled_from(sorted(UNPACKERS))
 
 
 @given(codings, st.binary(max_size=500), st.lists(st.integers(0, 600), max_size=4))
-def test_compressed_data_is_decompressed_whatever_the_chunks(coding: bytes, data: bytes, cuts: list[int]) -> None:
+def test_decompresses_data_that_arrives_in_any_chunks(coding: bytes, data: bytes, cuts: list[int]) -> None:
     packed, unpacking = PACK[coding](data), Unpacking(coding)
     places = sorted({0, len(packed), *(cut for cut in cuts if cut < len(packed))})
     assert b"".join(unpacking.feed(packed[begin:end]) for begin, end in pairwise(places)) == data
