@@ -239,20 +239,20 @@ def test_decides_on_the_operation_once_the_body_has_arrived(policy: Callable[[st
     assert (str(exchange.request.operation), exchange.request.body_size) == ("query viewer", 28)
 
 
-def test_a_body_that_asks_for_more_is_denied_with_what_it_asked(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_body_with_another_operation_and_names_it(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "mutation {deleteRef{id}}"}', policy(GRAPHQL))
     assert (status(exchange), exchange.outcome.cause) == (403, "operation")
     assert "graphql mutation deleteRef is not" in exchange.outcome.reason
     assert exchange.request is None
 
 
-def test_a_body_that_came_is_decided_by_the_policy_that_is_in_force_then(policy: Callable[[str], Policy]) -> None:
+def test_decides_on_a_body_with_the_policy_in_force_when_it_arrived(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL), policy(RULES))
     assert not exchange.allowed
     assert exchange.answer
 
 
-def test_a_body_may_be_as_large_as_the_rule_says_and_no_larger(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_body_larger_than_the_rule_allows(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}' + b" " * 100, policy(GRAPHQL))
     assert (exchange.allowed, exchange.outcome.cause) == (False, "request")
 
@@ -268,28 +268,26 @@ def test_a_body_may_be_as_large_as_the_rule_says_and_no_larger(policy: Callable[
         asking(JSON, path="/other"),
     ],
 )
-def test_what_no_body_could_make_allowed_is_denied_at_its_head(
-    policy: Callable[[str], Policy], head: RequestHead
-) -> None:
+def test_denies_at_the_head_what_no_body_could_make_allowed(policy: Callable[[str], Policy], head: RequestHead) -> None:
     exchange = enforce(head, policy(GRAPHQL))
     assert (exchange.held, exchange.allowed) == (False, False)
     assert exchange.answer
 
 
-def test_no_body_is_read_for_a_tunnel_that_was_refused(policy: Callable[[str], Policy]) -> None:
+def test_reads_no_body_in_a_refused_tunnel(policy: Callable[[str], Policy]) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asking(JSON), policy(GRAPHQL), refused)
     assert (exchange.held, exchange.allowed) == (False, False)
 
 
-def test_too_many_bodies_at_once_are_told_so(policy: Callable[[str], Policy]) -> None:
+def test_answers_429_if_too_many_bodies_are_held(policy: Callable[[str], Policy]) -> None:
     exchange, current = opened(asking(JSON)), policy(GRAPHQL)
     Enforcer(lambda: current, clock=lambda: 5.0, limits=Limits(bodies_held=0)).requestheaders(exchange, TUNNEL)
     assert (status(exchange), exchange.held) == (429, False)
     assert exchange.outcome.reason == "too many request bodies are being read at once"
 
 
-def test_the_end_of_a_body_that_was_not_held_decides_nothing(policy: Callable[[str], Policy]) -> None:
+def test_the_end_of_a_body_that_was_not_held_changes_no_decision(policy: Callable[[str], Policy]) -> None:
     exchange, current = opened(asked()), policy(RULES)
     enforcer = Enforcer(lambda: current, clock=lambda: 5.0)
     enforcer.request(exchange, TUNNEL)
@@ -301,7 +299,7 @@ def test_the_end_of_a_body_that_was_not_held_decides_nothing(policy: Callable[[s
     assert exchange.forwarded is before
 
 
-def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callable[[str], Policy]) -> None:
+def test_a_denial_suggests_the_service_of_the_package_manager(policy: Callable[[str], Policy]) -> None:
     exchange = opened(asked("/no", (b"Accept", b"application/json"), (b"User-Agent", b"pip/24.0")))
     current = policy(RULES)
     pip = PackageManager(tool="pip", service="python", clients=(), paths=())
@@ -333,9 +331,7 @@ def filled(head: RequestHead, policy: Policy, folder: Path) -> Exchange:
     return exchange
 
 
-def test_a_secret_is_put_in_and_remembered_by_what_its_echo_looks_like(
-    policy: Callable[[str], Policy], tmp_path: Path
-) -> None:
+def test_injects_a_secret_and_remembers_its_echoes(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     exchange = filled(asked("/api/x", (b"Accept-Encoding", b"gzip")), policy(SECRETIVE), tmp_path)
     assert exchange.forwarded
@@ -381,7 +377,7 @@ def sign(policy: Policy | list[Policy], folder: Path, body: bytes | None, *field
 CHUNKED = (b"Transfer-Encoding", b"chunked")
 
 
-def test_a_body_that_is_signed_is_read_first(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_reads_a_body_before_signing_it(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     signatures = set()
     for body in (b"one", b"two"):
         exchange = sign(policy(SIGNING), tmp_path, body, CHUNKED, JSON)
@@ -391,7 +387,7 @@ def test_a_body_that_is_signed_is_read_first(policy: Callable[[str], Policy], tm
     assert len(signatures) == 2
 
 
-def test_without_a_body_to_read_a_request_is_signed_at_once(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_signs_a_request_at_its_head_if_no_body_has_to_be_read(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     for fields in ((), (CHUNKED, (b"X-Amz-Content-Sha256", b"a" * 64))):
         exchange = sign(policy(SIGNING), tmp_path, None, *fields)
         assert exchange.forwarded
@@ -405,7 +401,7 @@ OPERATIONS = SIGNING.replace("max_body: 8", "schemes: [https], path: {exact: /},
     ("later", "allowed"),
     [(SIGNING, False), (OPERATIONS, True), (OPERATIONS.replace("viewer", "node"), False), (RULES, False)],
 )
-def test_a_body_that_was_read_to_sign_it_is_decided_by_the_policy_in_force(
+def test_decides_on_a_body_read_for_signing_with_the_policy_in_force(
     policy: Callable[[str], Policy], tmp_path: Path, later: str, *, allowed: bool
 ) -> None:
     policies = [policy(SIGNING), policy(later)]
@@ -413,12 +409,12 @@ def test_a_body_that_was_read_to_sign_it_is_decided_by_the_policy_in_force(
     assert (exchange.allowed, exchange.held) == (allowed, True)
 
 
-def test_a_signed_body_is_as_large_as_the_rule_says(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_limits_a_signed_body_as_the_rule_says(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     exchange = sign(policy(SIGNING), tmp_path, b"too large", CHUNKED)
     assert (exchange.allowed, exchange.forwarded, exchange.outcome.cause) == (False, None, "request")
 
 
-def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_denies_a_request_whose_secret_is_missing_and_names_it(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     exchange = filled(asked("/api/x", (b"Accept", b"application/json")), policy(SECRETIVE), tmp_path)
     body = told(exchange)
     assert (body["reason"], body["rule"], body["hint"]) == (
@@ -430,14 +426,16 @@ def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[
     assert (exchange.request, exchange.echoes) == (None, ())
 
 
-def test_what_goes_without_it_as_well_goes_as_it_is(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_forwards_unchanged_what_is_also_allowed_without_the_secret(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
     exchange = filled(asked("/open/x"), policy(SECRETIVE), tmp_path)
     assert exchange.forwarded
     assert exchange.forwarded.fields == ((b"Host", b"a.test"),)
     assert (exchange.allowed, exchange.outcome.rule, exchange.echoes) == (True, "policy.yaml:7", ())
 
 
-def test_a_placeholder_is_swapped_for_the_secret(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_replaces_a_placeholder_by_the_secret(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     exchange = filled(asked("/api/x", (b"Authorization", b"Bearer " + PLACEHOLDER)), policy(SECRETIVE), tmp_path)
     assert exchange.forwarded
@@ -456,7 +454,7 @@ def test_a_placeholder_is_swapped_for_the_secret(policy: Callable[[str], Policy]
         ("/api/x?key=" + PLACEHOLDER.decode(), (b"A", b"b")),
     ],
 )
-def test_a_placeholder_that_nothing_replaces_is_denied_and_reported(
+def test_denies_a_placeholder_that_nothing_replaces(
     policy: Callable[[str], Policy], tmp_path: Path, path: str, field: tuple[bytes, bytes]
 ) -> None:
     if path.startswith("/api"):
@@ -483,9 +481,7 @@ domains:
 """
 
 
-def test_a_credential_that_is_kept_goes_as_it_is_and_is_said_to(
-    policy: Callable[[str], Policy], tmp_path: Path
-) -> None:
+def test_keeps_the_clients_credential_and_records_that(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     exchange = filled(asked("/x", (b"Authorization", b"Bearer own")), policy(KEEPING), tmp_path)
     assert exchange.forwarded
@@ -495,14 +491,14 @@ def test_a_credential_that_is_kept_goes_as_it_is_and_is_said_to(
     assert (exchange.request.secrets, exchange.echoes) == (True, ())
 
 
-def test_a_request_with_a_secret_says_which_in_its_record(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_the_record_names_the_injected_secret(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     record = filled(asked("/api/x"), policy(SECRETIVE), tmp_path).record(now=5.0)
     assert [(one.secret, one.kind, one.source) for one in record.secrets] == [("token", "bearer", "stored")]
     assert "correct" not in repr(record)
 
 
-def test_a_secret_whose_source_failed_is_a_502_that_says_so(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_a_secret_whose_source_failed_is_a_502_with_the_reason(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     for name in ("secrets", "run"):
         (tmp_path / name).mkdir()
     put_unresolved(tmp_path / "secrets", "token", ["a.test"])
@@ -531,7 +527,7 @@ def asked_about_sandbox(method: bytes = b"GET", host: bytes = OWN_HOST.encode())
 
 @pytest.mark.parametrize("text", ["domains: [a.test]", "domains: []", "deny: [agent-sandbox.internal]"])
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"POST"])
-def test_nothing_is_forwarded_whatever_the_policy_says_about_the_name(
+def test_forwards_no_request_to_the_sandboxs_own_page(
     policy: Callable[[str], Policy], text: str, method: bytes
 ) -> None:
     exchange = decided_with_page(policy(text), asked_about_sandbox(method))
@@ -542,7 +538,7 @@ def test_nothing_is_forwarded_whatever_the_policy_says_about_the_name(
     assert (str(record.decision), record.reason) == ("allow", "answered by the proxy: the page about this sandbox")
 
 
-def test_a_request_that_names_two_hosts_is_denied(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_request_for_the_own_page_that_names_another_host(policy: Callable[[str], Policy]) -> None:
     exchange = decided_with_page(policy("domains: [a.test]"), asked_about_sandbox(host=b"a.test"))
     assert exchange.answer
     assert exchange.answer.status == 403
@@ -552,7 +548,7 @@ def test_a_request_that_names_two_hosts_is_denied(policy: Callable[[str], Policy
     assert other.answer.status == 403
 
 
-def test_a_client_that_was_led_here_by_its_name_server_is_answered(policy: Callable[[str], Policy]) -> None:
+def test_answers_clients_that_reach_the_own_page_through_dns(policy: Callable[[str], Policy]) -> None:
     current = policy("domains: [a.test]")
     tunnel = Tunnel(client="c", carries=Carries.HTTP, host=OWN_HOST, port=80)
     exchange = decided_with_page(current, asked_about_sandbox(), tunnel)
@@ -603,7 +599,7 @@ def test_a_denied_request_waits_and_is_decided_again_with_its_grant(policy: Call
     assert (tunnel.refused, questions.asked) == (None, ["GET https://new.test/api/x host False"])
 
 
-def test_a_tunnel_to_a_host_that_is_denied_as_a_whole_stays_refused(policy: Callable[[str], Policy]) -> None:
+def test_a_tunnel_to_a_completely_denied_host_stays_refused(policy: Callable[[str], Policy]) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = opened(asked(), refused)
     exchange.waiting = Waiting(leave=lambda: None, over=True)
@@ -618,7 +614,7 @@ def test_a_tunnel_to_a_host_that_is_denied_as_a_whole_stays_refused(policy: Call
     assert refused.refused is None
 
 
-def test_a_request_that_waited_in_vain_is_denied_and_asks_no_more(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_request_without_an_answer_and_does_not_ask_again(policy: Callable[[str], Policy]) -> None:
     exchange, questions = opened(asked(host=b"new.test"), UNLISTED), Waits()
     enforcer = with_questions(policy(RULES), questions)
     enforcer.requestheaders(exchange, UNLISTED)
@@ -629,7 +625,7 @@ def test_a_request_that_waited_in_vain_is_denied_and_asks_no_more(policy: Callab
     assert len(questions.asked) == 1
 
 
-def test_why_nobody_answered_is_part_of_the_reason(policy: Callable[[str], Policy]) -> None:
+def test_the_reason_says_why_no_person_answered(policy: Callable[[str], Policy]) -> None:
     exchange = opened(asked(host=b"new.test"), UNLISTED)
     with_questions(policy(RULES), Waits("nobody was asked")).requestheaders(exchange, UNLISTED)
     assert told(exchange)["reason"] == "no rule allows host new.test; nobody was asked"
@@ -651,7 +647,7 @@ def learning(current: Policy, given: list[str]) -> Enforcer:
     return Enforcer(lambda: current, clock=lambda: 5.0, learns=learns)
 
 
-def test_a_request_is_allowed_at_once_while_a_policy_is_learned(policy: Callable[[str], Policy]) -> None:
+def test_allows_a_request_at_once_while_learning(policy: Callable[[str], Policy]) -> None:
     current, given = policy(RULES), list[str]()
     decision = decide_connect(current, host="new.test", port=443)
     tunnel = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443, decision=decision)
@@ -662,7 +658,7 @@ def test_a_request_is_allowed_at_once_while_a_policy_is_learned(policy: Callable
     assert given == ["GET https://new.test/api/x host"]
 
 
-def test_a_grant_that_does_not_allow_the_request_leaves_it_denied(policy: Callable[[str], Policy]) -> None:
+def test_a_grant_for_something_else_leaves_the_request_denied(policy: Callable[[str], Policy]) -> None:
     given = list[str]()
     exchange = opened(asked(host=b"new.test"), UNLISTED)
 
@@ -677,7 +673,7 @@ def test_a_grant_that_does_not_allow_the_request_leaves_it_denied(policy: Callab
     assert (told(exchange)["reason"], given) == ("no rule allows host new.test", ["new.test"])
 
 
-def test_nothing_is_learned_from_the_stacks_own_checks(policy: Callable[[str], Policy]) -> None:
+def test_learns_nothing_from_the_stacks_own_checks(policy: Callable[[str], Policy]) -> None:
     given, tunnel = list[str](), Tunnel(client="", carries=Carries.PROXY)
     host = b"agent-sandbox.invalid"
     head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
@@ -686,7 +682,7 @@ def test_nothing_is_learned_from_the_stacks_own_checks(policy: Callable[[str], P
     assert (exchange.outcome.effect, given) == (Effect.DENY, [])
 
 
-def test_the_stacks_own_checks_wait_for_nobody(policy: Callable[[str], Policy]) -> None:
+def test_the_stacks_own_checks_do_not_wait_for_a_person(policy: Callable[[str], Policy]) -> None:
     questions, tunnel = Waits(), Tunnel(client="", carries=Carries.PROXY)
     host = b"agent-sandbox.invalid"
     head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
@@ -723,7 +719,7 @@ def refreshing(policy: Policy, folder: Path, body: bytes, tunnel: Tunnel = TUNNE
 MINE = b"grant_type=refresh_token&refresh_token=REFRESH"
 
 
-def test_a_refresh_request_with_a_placeholder_is_answered_here(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_answers_a_refresh_request_with_a_placeholder(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE)
     assert exchange.answer
     assert exchange.forwarded is None
@@ -734,9 +730,7 @@ def test_a_refresh_request_with_a_placeholder_is_answered_here(policy: Callable[
     assert json.loads(exchange.answer.body) == {"access_token": PLACEHOLDERS.ending("login")}
 
 
-def test_a_refresh_without_a_valid_token_is_a_502_that_says_what_to_do(
-    policy: Callable[[str], Policy], tmp_path: Path
-) -> None:
+def test_a_refresh_without_a_valid_token_is_a_502_with_a_hint(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, lifetime=0)
     body = told(exchange)
     assert status(exchange) == 502
@@ -746,14 +740,14 @@ def test_a_refresh_without_a_valid_token_is_a_502_that_says_what_to_do(
     )
 
 
-def test_a_placeholder_in_another_request_to_the_endpoint_is_denied(
+def test_denies_a_placeholder_in_another_request_to_the_endpoint(
     policy: Callable[[str], Policy], tmp_path: Path
 ) -> None:
     exchange = refreshing(policy("domains: [a.test]\nsettings: {block_status: 418}"), tmp_path, b"token=REFRESH")
     assert (status(exchange), exchange.outcome.cause) == (418, "injection")
 
 
-def test_a_clients_own_sign_in_goes_to_the_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_forwards_a_clients_own_sign_in(policy: Callable[[str], Policy], tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, b"grant_type=authorization_code&code=c")
     assert exchange.allowed
     assert exchange.forwarded
@@ -800,7 +794,7 @@ def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) ->
 CONFINED = "services: [{name: github, repos: [o/app], api: {access: read, auth: {secret: token}}}]"
 
 
-def test_ids_in_the_answer_to_a_confined_operation_may_be_used_from_then_on(tmp_path: Path) -> None:
+def test_allows_ids_from_responses_to_confined_operations(tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["api.github.com"], b"correct horse")
     services = shipped_services()
     confined = compile_policy([parse_layer(CONFINED, name="project", file="p", shown="p", services=services)], services)
@@ -835,20 +829,20 @@ STREAMING = (b"Accept", b"text/event-stream")
 CALL_SEARCH = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "search"}}'
 
 
-def test_a_tool_call_is_decided_when_its_body_is_there(policy: Callable[[str], Policy]) -> None:
+def test_decides_on_a_tool_call_once_its_body_has_arrived(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON, path="/mcp"), CALL_SEARCH, policy(MCP))
     assert (exchange.allowed, exchange.body_limit, exchange.shows_tool) == (True, MESSAGE, None)
     assert (exchange.mcp, exchange.mcp_id) == ("tools/call search", 7)
 
 
-def test_another_tool_is_denied_with_its_name_and_id(policy: Callable[[str], Policy]) -> None:
+def test_denies_another_tool_with_its_name_and_id(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON, path="/mcp"), CALL_SEARCH.replace(b"search", b"delete"), policy(MCP))
     assert (status(exchange), exchange.outcome.cause, exchange.mcp) == (403, "operation", "tools/call delete")
     assert "mcp tools/call delete is not" in exchange.outcome.reason
     assert json.loads(exchange.answer.body)["id"] == 7 if exchange.answer else False
 
 
-def test_an_ambiguous_message_is_denied_as_such(policy: Callable[[str], Policy]) -> None:
+def test_denies_an_ambiguous_mcp_message(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON, path="/mcp"), b"[%s]" % CALL_SEARCH, policy(MCP))
     assert (status(exchange), exchange.mcp, exchange.mcp_id) == (403, "ambiguous", None)
     assert "ambiguous MCP (a body that is not one JSON-RPC message) is not" in exchange.outcome.reason

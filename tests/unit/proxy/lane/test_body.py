@@ -38,7 +38,7 @@ async def whole(body: Body) -> bytes:
     return data
 
 
-async def test_the_rest_of_a_body_is_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_discarding_a_body_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -61,7 +61,9 @@ async def test_the_rest_of_a_body_is_read_in_turns(monkeypatch: pytest.MonkeyPat
     ],
 )
 @pytest.mark.parametrize("side", ["request", "response"])
-async def test_a_body_ends_where_its_framing_says(side: str, size: Size, pieces: list[bytes], left: bytes) -> None:
+async def test_reads_a_body_up_to_the_end_of_its_framing(
+    side: str, size: Size, pieces: list[bytes], left: bytes
+) -> None:
     stream: Any = Stream(*pieces)
     body = request_body(stream, size, line_bytes=20) if side == "request" else response_body(stream, size)
     assert body.is_empty is (size == 0)
@@ -69,7 +71,7 @@ async def test_a_body_ends_where_its_framing_says(side: str, size: Size, pieces:
     assert (body.is_done, bytes(stream.buffer), await body.read()) == (True, left, b"")
 
 
-async def test_a_body_may_end_with_the_connection() -> None:
+async def test_reads_a_body_up_to_the_end_of_the_connection() -> None:
     body = response_body(Stream(b"he", b"llo"), BodyEnd.CLOSE)  # type: ignore[arg-type] # as much of one as it needs
     assert (await whole(body), body.is_done) == (b"hello", True)
 
@@ -83,14 +85,14 @@ async def test_a_body_may_end_with_the_connection() -> None:
         (BodyEnd.CHUNKED, False, "peer closed connection without sending complete message body"),
     ],
 )
-async def test_a_body_that_ends_early_is_broken(size: Size, problem: str, *, is_reset: bool) -> None:
+async def test_a_truncated_body_is_an_error(size: Size, problem: str, *, is_reset: bool) -> None:
     body = response_body(Stream(b"2", is_reset=is_reset), size)  # type: ignore[arg-type] # as above
     with pytest.raises(h11.RemoteProtocolError, match=problem):
         await whole(body)
     assert (body.was_broken, body.is_done) == (True, False)
 
 
-def test_nothing_has_arrived_is_told_from_the_end() -> None:
+def test_take_distinguishes_no_data_yet_from_the_end() -> None:
     stream: Any = Stream()
     body = response_body(stream, 2)
     assert body.take() is None
@@ -98,7 +100,7 @@ def test_nothing_has_arrived_is_told_from_the_end() -> None:
     assert [body.take(), body.take()] == [b"ok", b""]
 
 
-def test_heads_and_chunks_are_written_as_they_are() -> None:
+def test_writes_heads_and_chunks() -> None:
     assert head_bytes(b"GET / HTTP/1.1", ((b"Host", b"a.test"),)) == b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
     assert chunk(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
     assert is_chunked(((b"Transfer-Encoding", b"Chunked"),))

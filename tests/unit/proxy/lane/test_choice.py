@@ -50,13 +50,13 @@ def real_hello(*protocols: str) -> bytes:
         (SECURE, b"no TLS", True),
     ],
 )
-def test_a_client_that_offers_http2_is_left_to_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
+def test_clients_that_offer_http2_get_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
     assert wants_mitmproxy(tunnel, hello, http1="auto") is wanted
     assert wants_mitmproxy(tunnel, hello, http1="mitmproxy")
 
 
 @pytest.mark.parametrize("others", [["http/1.1"], ["http/1.1", "other"], []])
-def test_a_client_that_offers_both_gets_http1_if_the_policy_says_so(others: list[str]) -> None:
+def test_clients_that_offer_both_versions_get_http1_if_the_policy_forces_the_lane(others: list[str]) -> None:
     assert wants_mitmproxy(SECURE, real_hello("h2", *others), http1="lane") is not bool(others)
 
 
@@ -69,7 +69,9 @@ def test_a_client_that_offers_both_gets_http1_if_the_policy_says_so(others: list
         ("settings: {http1: auto}", LaneSession),
     ],
 )
-async def test_the_policy_chooses(policy: Callable[[str], Policy], text: str, kind: type[object]) -> None:
+async def test_the_policy_chooses_what_serves_http1(
+    policy: Callable[[str], Policy], text: str, kind: type[object]
+) -> None:
     engine = LaneStage(policy(text)).engine
     (reader, writer), (_, other) = await pair_of_sockets()
     session = await open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
@@ -81,7 +83,7 @@ async def test_the_policy_chooses(policy: Callable[[str], Policy], text: str, ki
     assert cast("object", session)
 
 
-async def test_a_reload_while_mitmproxy_is_imported_decides_the_tunnel_again(
+async def test_decides_on_the_tunnel_again_after_a_reload_during_the_import(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = [policy("domains: [a.test]"), policy("domains: [b.test]")]
@@ -102,7 +104,7 @@ async def test_a_reload_while_mitmproxy_is_imported_decides_the_tunnel_again(
     await asyncio.sleep(0)
 
 
-async def test_a_connection_that_needs_mitmproxy_cannot_be_served_without_it(
+async def test_closes_a_connection_that_needs_mitmproxy_if_the_import_fails(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load() -> str:

@@ -8,7 +8,7 @@ from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.lane.interruptible import AbortedError, Interruptible
 
 
-async def test_an_error_is_raised_where_the_block_waits_and_the_task_goes_on() -> None:
+async def test_raises_the_first_error_in_the_block_and_the_task_continues() -> None:
     block = Interruptible()
     asyncio.get_running_loop().call_soon(block.interrupt, ValueError("first"))
     asyncio.get_running_loop().call_soon(block.interrupt, ValueError("second"))
@@ -17,7 +17,7 @@ async def test_an_error_is_raised_where_the_block_waits_and_the_task_goes_on() -
     await asyncio.sleep(0)
 
 
-async def test_a_block_that_swallows_the_cancellation_fails_nevertheless() -> None:
+async def test_a_block_that_swallows_the_cancellation_still_raises() -> None:
     block = Interruptible()
     asyncio.get_running_loop().call_soon(block.interrupt, ValueError("first"))
 
@@ -29,7 +29,7 @@ async def test_a_block_that_swallows_the_cancellation_fails_nevertheless() -> No
         await swallow()
 
 
-async def test_nothing_happens_outside_of_the_block() -> None:
+async def test_interrupting_outside_the_block_has_no_effect() -> None:
     block = Interruptible()
     block.interrupt(ValueError("before"))
     with block:
@@ -38,7 +38,7 @@ async def test_nothing_happens_outside_of_the_block() -> None:
     await asyncio.sleep(0)
 
 
-async def test_the_end_of_the_task_wins_over_an_interruption() -> None:
+async def test_cancelling_the_task_takes_precedence_over_an_interruption() -> None:
     block = Interruptible()
 
     async def wait() -> None:
@@ -53,7 +53,7 @@ async def test_the_end_of_the_task_wins_over_an_interruption() -> None:
         await task
 
 
-async def test_an_abort_carries_its_denial_and_says_its_reason() -> None:
+async def test_an_aborted_error_has_its_denial_and_reason() -> None:
     block = Interruptible()
     asyncio.get_running_loop().call_soon(block.interrupt, AbortedError(UNDECIDED))
     with pytest.raises(AbortedError) as raised, block:

@@ -68,7 +68,7 @@ class Secret(LetThrough):
         (GET, b"HTTP/1.1 304 Not\r\nContent-Length: 5\r\n\r\n", b"HTTP/1.1 304 Not\r\nContent-Length: 5\r\n\r\n"),
     ],
 )
-async def test_a_response_is_returned_and_both_connections_stay(
+async def test_returns_a_response_and_keeps_both_connections(
     stage: Stage, request_: bytes, answer: bytes, wanted: bytes
 ) -> None:
     async with stage() as on:
@@ -84,13 +84,13 @@ async def test_a_response_is_returned_and_both_connections_stay(
 @pytest.mark.parametrize(
     "answer", [HEAD + b"\r\nok", OK.replace(b"OK\r", b"OK\r\nConnection: close\r"), OK[:7] + b"0" + OK[8:]]
 )
-async def test_a_response_that_ends_the_connection_ends_both(stage: Stage, answer: bytes) -> None:
+async def test_a_response_that_closes_the_connection_closes_both(stage: Stage, answer: bytes) -> None:
     async with stage() as on:
         assert (await on.answered(GET, answer, until=b""))[1] == answer
         assert on.notes.ended == [("response", 200, "")]
 
 
-async def test_what_follows_a_response_unasked_is_not_used(stage: Stage) -> None:
+async def test_does_not_use_an_unsolicited_second_response(stage: Stage) -> None:
     async with stage() as on:
         await on.answered(GET, OK + OK)
         on.send(GET)
@@ -99,7 +99,7 @@ async def test_what_follows_a_response_unasked_is_not_used(stage: Stage) -> None
         assert await on.get(b"no") == OK.replace(b"ok", b"no")
 
 
-async def test_pieces_of_a_response_are_passed_on_as_they_come(stage: Stage) -> None:
+async def test_passes_on_pieces_of_a_response_as_they_arrive(stage: Stage) -> None:
     async with stage() as on:
         on.send(GET)
         _, writer = await on.server()
@@ -110,7 +110,7 @@ async def test_pieces_of_a_response_are_passed_on_as_they_come(stage: Stage) -> 
             assert await on.reader.readexactly(size) == b"x" * size
 
 
-async def test_a_body_is_sent_as_it_comes_in_chunks_of_its_own(stage: Stage) -> None:
+async def test_forwards_a_request_body_as_it_arrives_in_new_chunks(stage: Stage) -> None:
     async with stage() as on:
         on.send(POST)
         reader, writer = await on.server()
@@ -140,14 +140,14 @@ class HoldAll(LetThrough):
         super().requestheaders(exchange, tunnel)
 
 
-async def test_a_buffered_body_is_sent_in_one_chunk(stage: Stage) -> None:
+async def test_sends_a_buffered_body_in_one_chunk(stage: Stage) -> None:
     async with stage(HoldAll()) as on:
         on.send(POST + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")
         reader, _ = await on.server()
         assert await on.get(b"0\r\n\r\n", reader=reader) == POST + b"5\r\nhello\r\n0\r\n\r\n"
 
 
-async def test_a_body_with_a_length_is_sent_as_it_is_until_it_is_too_large(stage: Stage) -> None:
+async def test_forwards_a_body_with_a_length_until_it_exceeds_the_limit(stage: Stage) -> None:
     class Limited(LetThrough):
         @hook
         @override
@@ -229,7 +229,7 @@ async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None
         assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
 
 
-async def test_a_request_goes_on_while_its_response_comes_and_ends_with_it(stage: Stage) -> None:
+async def test_keeps_sending_a_request_during_its_response_and_stops_at_the_end(stage: Stage) -> None:
     async with stage() as on:
         on.send(POST)
         reader, writer = await on.server()
@@ -247,7 +247,7 @@ async def test_a_request_goes_on_while_its_response_comes_and_ends_with_it(stage
 
 
 @pytest.mark.parametrize("rest", [b"0\r\n\r\n", b"no chunk\r\n"])
-async def test_nothing_of_a_request_is_sent_while_its_client_does_not_read_the_end(stage: Stage, rest: bytes) -> None:
+async def test_sends_nothing_more_of_a_request_once_its_response_has_ended(stage: Stage, rest: bytes) -> None:
     async with stage() as on:
         on.send(POST)
         reader, writer = await on.server()
@@ -278,7 +278,7 @@ async def test_nothing_of_a_request_is_sent_while_its_client_does_not_read_the_e
 
 
 @pytest.mark.parametrize("is_first", [False, True])
-async def test_a_server_that_takes_no_more_of_a_request_may_go_on_with_its_response(
+async def test_returns_the_response_of_a_server_that_stops_reading_the_request(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
 ) -> None:
     """The request ends before its response, or afterwards."""
@@ -308,7 +308,7 @@ async def test_a_server_that_takes_no_more_of_a_request_may_go_on_with_its_respo
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_the_rest_of_a_body_that_the_server_did_not_take_is_no_request(stage: Stage, *, leaves: bool) -> None:
+async def test_does_not_take_the_rest_of_an_unread_body_for_a_request(stage: Stage, *, leaves: bool) -> None:
     async with stage() as on:
         on.send(POST.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % (len(GET) + 2)))
         _, writer = await on.server()
@@ -340,7 +340,7 @@ async def test_the_rest_of_a_body_that_the_server_did_not_take_is_no_request(sta
         (CHUNKED + b"zz\r\n", b"HTTP/1 protocol error: illegal chunk header"),
     ],
 )
-async def test_what_is_no_response_is_a_502(stage: Stage, answer: bytes, why: bytes) -> None:
+async def test_answers_502_to_an_invalid_response(stage: Stage, answer: bytes, why: bytes) -> None:
     async with stage() as on:
         on.send(GET)
         _, writer = await on.server()
@@ -351,7 +351,7 @@ async def test_what_is_no_response_is_a_502(stage: Stage, answer: bytes, why: by
         assert why in got
 
 
-async def test_echoes_are_redacted(stage: Stage) -> None:
+async def test_redacts_echoes(stage: Stage) -> None:
     async with stage(Secret()) as on:
         answer = CHUNKED + b"a\r\na hunter22\r\n0\r\n\r\n"
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
@@ -407,7 +407,7 @@ class InChunks(Secret):
         exchange.returned = ResponseHead(200, b"OK", ((b"Transfer-Encoding", b"chunked"),))
 
 
-async def test_a_redacted_response_of_http10_is_sent_as_http11(stage: Stage) -> None:
+async def test_sends_a_redacted_http10_response_as_http11(stage: Stage) -> None:
     async with stage(InChunks()) as on:
         answer = b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\na hunter22"
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
@@ -426,7 +426,9 @@ async def test_a_redacted_response_of_http10_is_sent_as_http11(stage: Stage) -> 
         (b"X: deflate\r\n", zlib.compress(b"text")[:-1], b"cannot be forwarded"),
     ],
 )
-async def test_what_cannot_be_searched_is_not_forwarded(stage: Stage, fields: bytes, body: bytes, why: bytes) -> None:
+async def test_does_not_forward_a_response_that_cannot_be_searched(
+    stage: Stage, fields: bytes, body: bytes, why: bytes
+) -> None:
     async with stage(Secret()) as on:
         on.send(GET)
         _, writer = await on.server()
@@ -482,7 +484,7 @@ async def test_a_list_of_tools_that_cannot_be_read_is_a_502(
         assert b"its list of tools could not be filtered: " + why in got
 
 
-async def test_a_stream_of_events_passes_one_by_one_until_one_cannot_be_read(stage: Stage) -> None:
+async def test_passes_events_one_by_one_until_one_is_unreadable(stage: Stage) -> None:
     async with stage(Lists()) as on:
         on.send(GET)
         _, writer = await on.server()
@@ -492,7 +494,7 @@ async def test_a_stream_of_events_passes_one_by_one_until_one_cannot_be_read(sta
         assert b"oops" not in await on.get(b"")
 
 
-async def test_a_reset_in_a_response_is_its_reason(stage: Stage) -> None:
+async def test_a_reset_during_a_response_is_the_recorded_reason(stage: Stage) -> None:
     async with stage() as on:
         on.send(GET)
         _, writer = await on.server()
@@ -504,7 +506,7 @@ async def test_a_reset_in_a_response_is_its_reason(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("ended", ["malformed", "left", "fault"])
-async def test_a_request_body_that_ends_early_ends_the_request(
+async def test_a_truncated_request_body_ends_the_request(
     stage: Stage, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with stage() as on:
@@ -527,7 +529,7 @@ async def test_a_request_body_that_ends_early_ends_the_request(
         )
 
 
-async def test_a_malformed_rest_of_a_request_that_has_its_response_ends_the_connection(stage: Stage) -> None:
+async def test_closes_the_connection_if_a_request_turns_malformed_after_its_response(stage: Stage) -> None:
     async with stage() as on:
         on.send(POST)
         reader, writer = await on.server()
@@ -541,7 +543,7 @@ async def test_a_malformed_rest_of_a_request_that_has_its_response_ends_the_conn
         assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 
-async def test_a_cancelled_body_is_not_a_whole_one(stage: Stage) -> None:
+async def test_a_cancelled_body_does_not_look_complete(stage: Stage) -> None:
     class Cancel(LetThrough):
         @hook
         @override
@@ -563,17 +565,13 @@ async def test_a_cancelled_body_is_not_a_whole_one(stage: Stage) -> None:
         ]
 
 
-async def test_much_work_for_one_connection_leaves_time_for_others(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pauses_after_much_work_for_one_connection(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage() as on:
         monkeypatch.setattr(on.engine.turns, "wait", lambda _: 0.01)
         assert (await on.answered(GET, OK))[1] == OK
 
 
-async def test_a_response_in_thousands_of_chunks_lets_others_have_their_turn(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pauses_during_a_response_in_thousands_of_chunks(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
     def wait(took: float) -> float:

@@ -62,7 +62,7 @@ async def test_requests_on_one_connection_share_a_server_connection(stage: Stage
         assert on.notes.ended == [("response", 200, "")] * 2
 
 
-async def test_a_denial_is_answered_the_rest_of_its_body_is_read_and_the_connection_stays(stage: Stage) -> None:
+async def test_answers_a_denial_reads_the_rest_of_the_body_and_keeps_the_connection(stage: Stage) -> None:
     async with stage(Deny()) as on:
         on.send(POST + b"\r\n")
         first = await on.get(b"}\n")
@@ -74,7 +74,7 @@ async def test_a_denial_is_answered_the_rest_of_its_body_is_read_and_the_connect
 
 
 @pytest.mark.parametrize("request_", [GET.replace(b"1.1\r", b"1.0\r"), GET[:-2] + b"Connection: close\r\n\r\n"])
-async def test_the_client_says_whether_the_connection_stays(stage: Stage, request_: bytes) -> None:
+async def test_keeps_or_closes_the_connection_as_the_client_asks(stage: Stage, request_: bytes) -> None:
     async with stage(Deny()) as on:
         on.send(request_)
         assert (await on.get()).startswith(DENIED)
@@ -94,7 +94,7 @@ def closing(message: bytes) -> bytes:
     ],
 )
 @pytest.mark.parametrize("rest", [b"llo" + GET, b"", None])
-async def test_the_last_response_ends_before_its_request_does(
+async def test_the_last_response_ends_before_its_request(
     stage: Stage, asked: bytes, answer: bytes, rest: bytes | None
 ) -> None:
     """The client waits for the end, then sends the rest, resets, or leaves."""
@@ -117,7 +117,7 @@ async def test_the_last_response_ends_before_its_request_does(
         assert (on.dialled.empty(), on.notes.said, on.lines) == (True, [], [])
 
 
-async def test_a_malformed_rest_of_a_denied_body_ends_the_connection(stage: Stage) -> None:
+async def test_closes_the_connection_if_a_denied_body_turns_malformed(stage: Stage) -> None:
     async with stage(Deny()) as on:
         on.send(POST.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"\r\nno chunk\r\n")
         assert (await on.get()).startswith(DENIED)
@@ -126,7 +126,7 @@ async def test_a_malformed_rest_of_a_denied_body_ends_the_connection(stage: Stag
         assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 
-async def test_a_client_that_leaves_in_a_denied_body_is_let_go(stage: Stage) -> None:
+async def test_closes_when_a_client_leaves_during_a_denied_body(stage: Stage) -> None:
     async with stage(Deny()) as on:
         on.send(POST + b"\r\nhel")
         on.writer.write_eof()
@@ -134,7 +134,7 @@ async def test_a_client_that_leaves_in_a_denied_body_is_let_go(stage: Stage) -> 
         assert on.notes.said == []
 
 
-async def test_without_a_decision_nothing_is_forwarded(stage: Stage) -> None:
+async def test_forwards_nothing_without_a_decision(stage: Stage) -> None:
     class Undecided(LetThrough):
         @hook
         @override
@@ -147,7 +147,7 @@ async def test_without_a_decision_nothing_is_forwarded(stage: Stage) -> None:
         assert on.asked == []
 
 
-async def test_a_record_that_cannot_be_written_ends_the_connection(stage: Stage) -> None:
+async def test_closes_the_connection_if_the_record_fails(stage: Stage) -> None:
     class NoRecord(Deny):
         @hook
         def response(self, _: Exchange, __: Tunnel) -> None:
@@ -160,7 +160,7 @@ async def test_a_record_that_cannot_be_written_ends_the_connection(stage: Stage)
         assert [line.reason for line in on.lines] == ["error in hook response"]
 
 
-async def test_a_body_that_is_needed_is_decided_and_then_forwarded(stage: Stage) -> None:
+async def test_decides_on_a_held_body_and_then_forwards_it(stage: Stage) -> None:
     async with stage(Hold()) as on:
         on.send(POST + b"Expect: 100-continue\r\n\r\n")
         assert await on.get(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -182,7 +182,9 @@ async def test_a_body_that_is_needed_is_decided_and_then_forwarded(stage: Stage)
         (b"Content-Length: 5\r\n\r\nhell", 408),
     ],
 )
-async def test_a_body_that_is_needed_and_not_good_is_a_denial(stage: Stage, body: bytes, status: int) -> None:
+async def test_denies_a_held_body_that_is_denied_malformed_too_large_or_late(
+    stage: Stage, body: bytes, status: int
+) -> None:
     async with stage(Hold(), limits=Limits(body_seconds=0.1)) as on:
         on.send(b"POST /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n" + body)
         assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 %d " % status)
@@ -190,7 +192,7 @@ async def test_a_body_that_is_needed_and_not_good_is_a_denial(stage: Stage, body
         assert not on.notes.exchanges[0].held
 
 
-async def test_a_client_that_leaves_within_a_body_that_is_needed_gets_no_answer(stage: Stage) -> None:
+async def test_sends_no_answer_to_a_client_that_leaves_during_a_held_body(stage: Stage) -> None:
     async with stage(Hold()) as on:
         on.send(POST + b"\r\nhel")
         on.writer.write_eof()
@@ -215,7 +217,7 @@ async def test_a_request_waits_for_a_person_and_is_decided_again(stage: Stage) -
         assert wait.left == []
 
 
-async def test_a_client_that_leaves_while_a_person_is_asked_takes_its_request_back(stage: Stage) -> None:
+async def test_withdraws_the_question_if_the_client_leaves(stage: Stage) -> None:
     async with stage(wait := Wait()) as on:
         on.send(GET)
         await asyncio.sleep(0.05)
@@ -261,7 +263,9 @@ class LeftHeld(Left):
 
 
 @pytest.mark.parametrize("addon", [Left, LeftWaiting, LeftHeld])
-async def test_a_request_of_a_client_that_has_left_is_not_forwarded(stage: Stage, addon: type[Left]) -> None:
+async def test_does_not_forward_a_request_whose_client_left_during_the_decision(
+    stage: Stage, addon: type[Left]
+) -> None:
     async with stage(left := addon()) as on:
         left.stage = on
         on.send(POST + b"\r\n")
@@ -271,7 +275,7 @@ async def test_a_request_of_a_client_that_has_left_is_not_forwarded(stage: Stage
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_a_body_that_is_too_large_is_a_413_or_cuts_the_response(stage: Stage, *, begun: bool) -> None:
+async def test_a_body_over_the_limit_is_a_413_or_cuts_the_response(stage: Stage, *, begun: bool) -> None:
     class Limited(LetThrough):
         @hook
         @override
@@ -294,7 +298,7 @@ async def test_a_body_that_is_too_large_is_a_413_or_cuts_the_response(stage: Sta
 
 
 @pytest.mark.parametrize("addon", [Wait, LetThrough])
-async def test_a_request_whose_client_has_already_left_is_not_forwarded(stage: Stage, addon: type[object]) -> None:
+async def test_does_not_forward_a_request_whose_client_left_while_connecting(stage: Stage, addon: type[object]) -> None:
     async with stage(addon()) as on:
         on.reached.clear()
         on.send(GET)
@@ -329,7 +333,7 @@ async def test_an_idle_connection_that_the_server_closed_is_replaced_once(stage:
         assert await on.get(b"ok") == OK
 
 
-async def test_a_connection_in_doubt_is_kept_for_its_client_and_another_request_may_not_share_one(stage: Stage) -> None:
+async def test_does_not_share_connections_that_may_be_authenticated(stage: Stage) -> None:
     own = GET[:-2] + b"Authorization: Negotiate YII=\r\n\r\n"
     async with stage() as on:
         await on.answered(GET, OK)
@@ -341,7 +345,7 @@ async def test_a_connection_in_doubt_is_kept_for_its_client_and_another_request_
         assert await on.get(b"\r\n\r\n", reader=on.servers[1][0]) == GET
 
 
-async def test_a_request_that_changes_something_is_not_repeated(stage: Stage) -> None:
+async def test_does_not_repeat_a_request_that_is_not_idempotent(stage: Stage) -> None:
     async with stage() as on:
         on.send(GET)
         reader, writer = await on.server()
@@ -355,7 +359,7 @@ async def test_a_request_that_changes_something_is_not_repeated(stage: Stage) ->
         assert on.dialled.empty()
 
 
-async def test_another_host_gets_a_connection_of_its_own(stage: Stage) -> None:
+async def test_uses_another_connection_for_another_host(stage: Stage) -> None:
     async with stage(tunnel=OPEN) as on:
         for host in (b"a.test", b"b.test"):
             on.send(b"GET http://%s/x HTTP/1.1\r\nHost: %s\r\n\r\n" % (host, host))
@@ -373,7 +377,7 @@ async def test_a_malformed_target_is_refused(stage: Stage) -> None:
         assert on.notes.said == ["a full URL inside a tunnel; send only the path"]
 
 
-async def test_a_fault_in_the_code_ends_the_connection_with_a_record(
+async def test_an_exception_closes_the_connection_and_leaves_a_record(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fall(*_: object) -> None:
@@ -387,7 +391,7 @@ async def test_a_fault_in_the_code_ends_the_connection_with_a_record(
         assert [line.reason for line in on.lines] == ["error in the protocol engine: x"]
 
 
-async def test_half_a_response_is_cut(stage: Stage) -> None:
+async def test_cuts_the_response_if_the_server_sent_only_half(stage: Stage) -> None:
     async with stage() as on:
         _, answer = await on.answered(GET, OK[:-1], until=b"")
         assert answer == OK[:-1]
@@ -395,7 +399,9 @@ async def test_half_a_response_is_cut(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("head", "broken"), [(b"Transfer-Encoding: chunked", b"zz\r\n"), (b"X-Endless: yes", b"")])
-async def test_a_response_that_breaks_off_is_ended_before_its_end(stage: Stage, head: bytes, broken: bytes) -> None:
+async def test_a_truncated_response_does_not_look_complete_to_the_client(
+    stage: Stage, head: bytes, broken: bytes
+) -> None:
     async with stage() as on:
         on.send(GET)
         reader, writer = await on.server()
@@ -442,7 +448,7 @@ async def test_a_websocket_ends_with_its_server(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("addon", [LetThrough, Deny, Hold])
-async def test_the_work_of_reading_a_body_counts_for_whose_turn_it_is(
+async def test_counts_the_work_of_reading_a_body_for_fair_scheduling(
     stage: Stage, addon: type[LetThrough | Deny], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []

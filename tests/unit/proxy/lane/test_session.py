@@ -52,7 +52,7 @@ async def test_a_client_that_offers_both_gets_http1(stage: Stage, client_tls: Cl
         assert (await on.get(b"\r\n")).startswith(b"HTTP/1.1 403")
 
 
-async def test_a_client_that_speaks_http2_after_all_is_refused(stage: Stage, client_tls: ClientTls) -> None:
+async def test_refuses_an_http2_preface(stage: Stage, client_tls: ClientTls) -> None:
     async with stage(client_tls, tunnel=SECURE) as on:
         context = untrusting()
         context.set_alpn_protocols(["h2"])
@@ -62,7 +62,7 @@ async def test_a_client_that_speaks_http2_after_all_is_refused(stage: Stage, cli
 
 
 @pytest.mark.parametrize(("data", "why"), [(b"\x16\x03\x01junkjunk", "may not trust"), (b"", "disconnected")])
-async def test_a_failed_handshake_is_written_down(stage: Stage, client_tls: ClientTls, data: bytes, why: str) -> None:
+async def test_records_a_failed_tls_handshake(stage: Stage, client_tls: ClientTls, data: bytes, why: str) -> None:
     async with stage(client_tls, tunnel=SECURE) as on:
         on.send(data)
         on.writer.write_eof()
@@ -71,7 +71,7 @@ async def test_a_failed_handshake_is_written_down(stage: Stage, client_tls: Clie
         assert why in on.notes.said[0]
 
 
-async def test_without_a_tls_object_the_connection_is_closed(stage: Stage) -> None:
+async def test_closes_the_connection_without_a_tls_object(stage: Stage) -> None:
     class NoObject(LetThrough):
         @hook
         def tls_start_client(self, _: TlsStart, __: Tunnel) -> None:
@@ -91,7 +91,7 @@ async def test_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"GET / HT"])
-async def test_a_client_that_leaves_before_its_head_is_whole_leaves_no_record(stage: Stage, data: bytes) -> None:
+async def test_writes_no_record_for_an_incomplete_head(stage: Stage, data: bytes) -> None:
     async with stage() as on:
         on.send(data)
         on.writer.write_eof()
@@ -118,7 +118,7 @@ async def test_a_malformed_head_is_refused(stage: Stage) -> None:
         assert on.notes.said == ["a bare CR or LF in the request head"]
 
 
-async def test_a_connection_on_which_nothing_happens_is_closed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closes_idle_connections(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "CHECK_SECONDS", 0.01)
     async with stage(limits=Limits(idle_seconds=1)) as on:
         on.session._check_idle()
@@ -142,7 +142,7 @@ async def lost() -> None:
     ("new", "begun", "ended"),
     [("domains: [a.test]", True, False), ("domains: [b.test]", True, True), ("domains: [b.test]", False, True)],
 )
-async def test_a_review_ends_what_is_no_longer_allowed(
+async def test_a_review_ends_exchanges_that_are_no_longer_allowed(
     stage: Stage, policy: Callable[[str], Policy], new: str, *, begun: bool, ended: bool
 ) -> None:
     async with stage(Allow()) as on:
@@ -161,7 +161,7 @@ async def test_a_review_ends_what_is_no_longer_allowed(
             assert not await on.session.review(revision)
 
 
-async def test_a_server_connection_of_one_client_that_is_no_longer_allowed_is_dropped(
+async def test_a_review_drops_server_connections_that_are_no_longer_allowed(
     stage: Stage, policy: Callable[[str], Policy]
 ) -> None:
     async with stage(Allow()) as on:
@@ -194,7 +194,7 @@ class Allow(LetThrough):
         exchange.allow(YES, request, exchange.head)
 
 
-async def test_a_fault_in_the_code_is_recorded_and_ends_the_connection(
+async def test_an_exception_is_recorded_and_closes_the_connection(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fall(*_: object) -> None:

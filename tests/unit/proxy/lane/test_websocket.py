@@ -69,7 +69,7 @@ class OnceExpensive(FairScheduler):
         return self.pauses.pop() if self.pauses else 0.0
 
 
-async def test_a_side_whose_frames_took_much_work_pauses_and_the_other_does_not() -> None:
+async def test_pauses_only_the_side_whose_frames_were_expensive() -> None:
     talk = Talk()
     await talk.start(turns=OnceExpensive())
     (client_reader, client), (server_reader, server) = talk.ends
@@ -87,7 +87,7 @@ async def test_a_side_whose_frames_took_much_work_pauses_and_the_other_does_not(
         writer.transport.abort()
 
 
-async def test_frames_pass_both_ways_until_both_have_closed() -> None:
+async def test_passes_frames_both_ways_until_both_sides_have_closed() -> None:
     talk = Talk()
     await talk.start()
     (client_reader, client), (server_reader, server) = talk.ends
@@ -99,7 +99,7 @@ async def test_frames_pass_both_ways_until_both_have_closed() -> None:
     assert await talk.over() == (5, 3, "")
 
 
-async def test_only_what_a_server_sends_that_got_a_secret_is_redacted() -> None:
+async def test_redacts_only_what_the_server_sends() -> None:
     talk = Talk()
     await talk.start(echoes=Echoes([b"secret"]))
     talk.ends[0][1].write(frame(b"secret", masked=True))
@@ -111,14 +111,14 @@ async def test_only_what_a_server_sends_that_got_a_secret_is_redacted() -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1])
-async def test_a_side_that_leaves_ends_it(side: int) -> None:
+async def test_ends_when_a_side_leaves(side: int) -> None:
     talk = Talk()
     await talk.start()
     talk.ends[side][1].close()
     assert await talk.over() == (0, 0, "")
 
 
-async def test_a_close_that_is_not_answered_ends_it_after_a_while() -> None:
+async def test_ends_some_time_after_an_unanswered_close() -> None:
     talk = Talk()
     await talk.start(closing_seconds=0.01)
     talk.ends[0][1].write(CLOSE_MASKED)
@@ -126,14 +126,14 @@ async def test_a_close_that_is_not_answered_ends_it_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(("side", "who"), [(0, "the client"), (1, "the server")])
-async def test_a_bad_frame_ends_it_with_the_reason(side: int, who: str) -> None:
+async def test_a_malformed_frame_ends_the_websocket_with_the_reason(side: int, who: str) -> None:
     talk = Talk()
     await talk.start()
     talk.ends[side][1].write(frame(b"hello", masked=side == 1))
     assert await talk.over() == (0, 0, f"{who} sent a frame with the wrong masking")
 
 
-async def test_half_a_frame_head_is_kept_until_the_rest_comes_and_a_reset_ends_it() -> None:
+async def test_waits_for_the_rest_of_a_frame_head_and_ends_on_reset() -> None:
     talk = Talk()
     await talk.start()
     whole = frame(b"hello", masked=True)
@@ -147,9 +147,7 @@ async def test_half_a_frame_head_is_kept_until_the_rest_comes_and_a_reset_ends_i
 
 
 @pytest.mark.parametrize(("side", "kind", "passed"), [(0, "upload", (10, 0)), (1, "download", (0, 10))])
-async def test_a_budget_that_is_used_up_ends_it_before_the_frame_is_forwarded(
-    side: int, kind: str, passed: tuple[int, int]
-) -> None:
+async def test_ends_before_forwarding_a_frame_beyond_the_budget(side: int, kind: str, passed: tuple[int, int]) -> None:
     talk = Talk()
     await talk.start()
     whole = frame(b"hello", masked=side == 0)
