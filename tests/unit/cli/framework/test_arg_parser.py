@@ -115,7 +115,7 @@ asked = st.sampled_from(sorted(COMMANDS)).flatmap(
 @example(("logs", ["-n=1"]), "")
 @example(("logs", ["-n", "01", "-f", "proxy"]), "")
 @example(("build", ["claude"]), "/ca.pem")
-def test_where_it_answers_typer_answers_the_same(question: tuple[str, list[str]], extra_ca: str) -> None:
+def test_agrees_with_typer(question: tuple[str, list[str]], extra_ca: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AGENT_SANDBOX_EXTRA_CA", extra_ca)
         found = quick(*question)
@@ -151,7 +151,7 @@ def test_the_daily_commands_need_no_typer(name: str, words: list[str], expected:
     assert plain_arguments(COMMANDS[name], words, interspersed=name not in IN_ORDER) == expected
 
 
-def test_a_variable_sets_an_option_that_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_sets_a_missing_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_SANDBOX_EXTRA_CA", "/ca.pem")
     assert plain_arguments(build, []) == {"extra_ca": Path("/ca.pem")}
     assert plain_arguments(build, ["--extra-ca", "b"]) == {"extra_ca": Path("b")}
@@ -172,11 +172,11 @@ def test_a_variable_sets_an_option_that_is_not_given(monkeypatch: pytest.MonkeyP
         ["--help"],
     ],
 )
-def test_whatever_is_in_doubt_is_for_typer(words: list[str]) -> None:
+def test_leaves_doubtful_arguments_to_typer(words: list[str]) -> None:
     assert plain_arguments(init, words) is None
 
 
-def test_a_command_that_speaks_typers_own_words_is_for_typer() -> None:
+def test_leaves_commands_with_typer_types_to_typer() -> None:
     def command(name: Annotated[str, typer.Argument()]) -> None: ...
     def bare(name: str) -> None: ...
 
@@ -184,7 +184,7 @@ def test_a_command_that_speaks_typers_own_words_is_for_typer() -> None:
     assert plain_arguments(bare, ["x"]) is None
 
 
-def test_a_type_that_is_not_plain_is_for_typer() -> None:
+def test_leaves_other_types_to_typer() -> None:
     def command(
         numbers: Annotated[list[int], Argument(help="x")], *, n: Annotated[int, Option(help="x")] = 1
     ) -> None: ...

@@ -21,12 +21,12 @@ from table_tests import each
         ("policy exec --color never", "policy exec", "never"),
     ],
 )
-def test_color_may_stand_anywhere_before_another_programs_arguments(argv: str, rest: str, when: str | None) -> None:
+def test_accepts_color_anywhere_before_another_programs_arguments(argv: str, rest: str, when: str | None) -> None:
     assert split_color(argv.split()) == (rest.split(), when)
 
 
 @each("when", ["auto", "always", "never", None])
-def test_these_are_its_values(when: str | None) -> None:
+def test_accepts_its_values(when: str | None) -> None:
     assert wrong_color(when) is None
 
 

@@ -14,14 +14,14 @@ PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in
 
 
 @each("path", PATHS)
-def test_every_command_is_a_function_of_its_own_name_in_a_module_of_its_own_name(path: tuple[str, ...]) -> None:
+def test_every_command_is_a_function_and_a_module_with_its_name(path: tuple[str, ...]) -> None:
     module = load(*path)
     assert callable(getattr(module, in_python(path[-1])))
     assert getattr(module, in_python(path[-1])).__doc__
 
 
 @each("path", PATHS)
-def test_help_and_errors_name_each_argument_as_the_reference_does(path: tuple[str, ...]) -> None:
+def test_help_and_errors_name_arguments_as_the_reference_does(path: tuple[str, ...]) -> None:
     names = [one.metavar for one in command_for(path).params if one.param_type_name == "argument"]
     assert [name for name in names if not name or name != name.upper()] == []
 
@@ -44,7 +44,7 @@ def test_every_line_of_help_fits_into_eighty_columns() -> None:
         (("--version", "up"), None),
     ],
 )
-def test_a_command_is_known_by_its_first_words(words: tuple[str, ...], expected: tuple[str, ...] | None) -> None:
+def test_recognises_a_command_by_its_first_words(words: tuple[str, ...], expected: tuple[str, ...] | None) -> None:
     assert command_path(words) == expected
 
 

@@ -14,7 +14,7 @@ def names(*words: str) -> list[str]:
     return [line.split("\t")[0] for line in candidates(words).splitlines()]
 
 
-def test_agents_are_completed() -> None:
+def test_completes_agents() -> None:
     assert names("init", "") == list(known_agents(data_root() / "templates"))
     assert names("init", "cl") == names("run", "cl") == ["claude"]
     assert names("run", "") == names("init", "")
@@ -27,16 +27,16 @@ def test_options_of_a_command_are_completed_with_their_help() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("nonsense", ""), ("policy", "nonsense", "")])
-def test_where_there_is_no_command_there_are_no_candidates(words: tuple[str, ...]) -> None:
+def test_offers_nothing_without_a_command(words: tuple[str, ...]) -> None:
     assert names(*words) == []
 
 
-def test_a_second_word_is_not_guessed() -> None:
+def test_offers_nothing_for_a_second_word() -> None:
     assert names("completion", "zsh", "") == []
     assert names("policy", "explain", "GET", "") == []
 
 
-def test_an_agent_is_offered_once() -> None:
+def test_offers_each_agent_once() -> None:
     assert {"claude", "codex"} - {*names("init", "claude", "")} == {"claude"}
 
 
@@ -46,13 +46,13 @@ def test_values_of_an_option_are_completed() -> None:
     assert names("init", "--name", "") == []
 
 
-def test_values_behind_an_equals_sign_are_completed() -> None:
+def test_completes_values_after_an_equals_sign() -> None:
     assert names("init", "--ide=") == [f"--ide={ide.value}" for ide in Ide]
     assert names("init", "claude", "--ide=v") == ["--ide=vscode"]
     assert names("init", "--name=") == names("init", "--dry-run=") == names("init", "--nonsense=") == []
 
 
-def test_bash_makes_a_word_of_an_equals_sign() -> None:
+def test_handles_the_equals_sign_as_a_word_of_bash() -> None:
     assert names("init", "--ide", "=") == [ide.value for ide in Ide]
     assert names("init", "--ide", "=", "v") == ["vscode"]
     assert names("init", "--name", "=", "x", "cl") == ["claude"]
@@ -78,7 +78,7 @@ def test_containers_and_agents_are_completed_once_each() -> None:
     assert "claude" not in names("build", "claude", "")
 
 
-def test_services_are_completed_where_they_are_named() -> None:
+def test_completes_services() -> None:
     assert names("policy", "services", "gith") == ["github"]
     assert names("policy", "services", "show", "no") == ["node"]
     assert names("policy", "services", "resolve", "") == ["debian", "go", "java", "node", "python", "ruby", "rust"]
@@ -94,7 +94,7 @@ def test_secrets_that_the_policy_names_are_completed(empty_project: Path) -> Non
     assert names("secret", "set", "github.push", "") == []
 
 
-def test_a_command_without_words_has_none() -> None:
+def test_offers_nothing_for_a_command_without_arguments() -> None:
     assert names("version", "") == []
 
 

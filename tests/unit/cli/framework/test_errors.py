@@ -16,7 +16,7 @@ def raising(error: BaseException) -> int:
     return exit_code(call)
 
 
-def test_each_end_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_outcome_has_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert exit_code(lambda: None) == 0
     assert exit_code(lambda: 7) == 7
@@ -25,13 +25,13 @@ def test_each_end_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert raising(KeyboardInterrupt()) == 130
 
 
-def test_a_leave_that_is_already_decided_is_not_ours() -> None:
+def test_passes_on_system_exit() -> None:
     with pytest.raises(SystemExit) as left:
         raising(SystemExit(5))
     assert left.value.code == 5
 
 
-def test_a_fault_of_ours_is_written_down_and_the_message_names_the_file(
+def test_logs_an_internal_error_and_names_the_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -46,14 +46,14 @@ def test_a_fault_of_ours_is_written_down_and_the_message_names_the_file(
     assert log.stat().st_mode & 0o077 == 0
 
 
-def test_where_no_state_can_be_kept_the_log_is_temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_writes_a_temporary_log_without_a_state_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert write_fault(ValueError("x")).parent == tmp_path
 
 
-def test_where_nothing_can_be_written_the_traceback_is_printed(
+def test_prints_the_traceback_if_no_log_can_be_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -63,7 +63,7 @@ def test_where_nothing_can_be_written_the_traceback_is_printed(
     assert "ValueError: x" in capsys.readouterr().err
 
 
-def test_a_reader_that_has_gone_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as broken:

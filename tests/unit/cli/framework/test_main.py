@@ -26,7 +26,7 @@ def test_a_command_may_pass_on_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer(monkeypatch, lambda: 42) == 42
 
 
-def test_what_the_user_can_mend_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def version() -> None:
         raise UserError([Problem(where="f:1", what="is wrong", hint="mend it"), Problem(where="", what="so is this")])
 
@@ -34,26 +34,26 @@ def test_what_the_user_can_mend_is_1(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr().err == "error: f:1: is wrong\n  hint: mend it\nerror: so is this\n"
 
 
-def test_interrupted_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def version() -> None:
         raise KeyboardInterrupt
 
     assert answer(monkeypatch, version) == 130
 
 
-def test_an_option_that_there_is_not_is_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_exits_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(monkeypatch, lambda: None, "--nonsense") == 2
     assert "No such option" in capsys.readouterr().err
 
 
-def test_a_module_may_have_a_word_in_how_its_arguments_are_read() -> None:
+def test_a_module_can_change_how_its_arguments_are_parsed() -> None:
     module = types.ModuleType("x")
     vars(module)["CONTEXT"] = {"ignore_unknown_options": True}
     assert main._context(module) == {"help_option_names": ["-h", "--help"], "ignore_unknown_options": True}
     assert main._context(None) == {"help_option_names": ["-h", "--help"]}
 
 
-def test_only_the_command_that_is_asked_for_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_only_the_requested_command(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[tuple[str, ...]] = []
 
     def load(*path: str) -> types.ModuleType:

@@ -13,9 +13,9 @@ SHARED = [
 
 
 @each("option", SHARED)
-def test_every_option_says_what_it_does_in_a_sentence(option: Option) -> None:
+def test_every_option_has_a_help_sentence(option: Option) -> None:
     assert option.help.endswith(".")
 
 
-def test_what_a_company_needs_for_every_build_can_be_set_once() -> None:
+def test_a_variable_sets_the_extra_ca() -> None:
     assert "AGENT_SANDBOX_EXTRA_CA" in {option.envvar for option in SHARED}

@@ -41,7 +41,7 @@ Options:
 """
 
 
-def test_help_names_what_it_takes_and_no_types(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_arguments_without_types(capsys: pytest.CaptureFixture[str]) -> None:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(cls=PlainCommand)(_guarded(sample))
     with pytest.raises(SystemExit):
@@ -64,7 +64,7 @@ def test_a_missing_argument_is_explained(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.endswith("\nError: No such option: --unknown\n")
 
 
-def test_a_placeholder_with_brackets_gets_no_more_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_add_brackets_to_a_placeholder_that_has_them(capsys: pytest.CaptureFixture[str]) -> None:
     def agent(
         words: Annotated[list[str] | None, Argument(help="What to run.", metavar="[AGENT] [-- ARG...]")] = None,
     ) -> None:

@@ -33,9 +33,7 @@ def typers_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 
 @each("path", [(), *((group,) for group in GROUPS)])
 @each("option", ["--help", "-h"])
-def test_the_static_help_is_what_typer_prints(
-    path: tuple[str, ...], option: str, typers_own: Callable[..., str]
-) -> None:
+def test_the_static_help_equals_typers_help(path: tuple[str, ...], option: str, typers_own: Callable[..., str]) -> None:
     assert f"{answer((*path, option))}\n" == typers_own(*path, option)
 
 
@@ -76,7 +74,7 @@ def test_the_version_is_known() -> None:
 
 
 @each("argv", [(), ("init",), ("init", "--help"), ("--version", "x"), ("policy",), ("nonsense",)])
-def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
+def test_leaves_everything_else_to_typer(argv: tuple[str, ...]) -> None:
     assert answer(argv) is None
 
 
@@ -103,7 +101,7 @@ def test_names_are_completed(words: list[str], names: list[str]) -> None:
 
 
 @each("words", [[], ["init", ""], ["init", "--"], ["policy", "--"], ["policy", "check", ""]])
-def test_options_and_words_of_a_command_are_for_typer(words: list[str]) -> None:
+def test_leaves_options_and_arguments_of_a_command_to_typer(words: list[str]) -> None:
     assert complete(words) is None
 
 
@@ -115,7 +113,7 @@ def test_typer_is_not_needed() -> None:
     assert "typer" not in vars(sys.modules["agent_sandbox.cli.framework.static_help"])
 
 
-def test_where_no_command_is_named_the_help_stands_in() -> None:
+def test_prints_the_help_without_a_command() -> None:
     assert [usage(argv) for argv in ([], ["proxy"], ["up"], ["policy", "check"])] == [
         root_help(),
         group_help("proxy"),

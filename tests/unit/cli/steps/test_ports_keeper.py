@@ -48,7 +48,7 @@ def until_quiet(said: list[str], times: int) -> int:
     return PARENT if said.count("quiet") < times else 1
 
 
-def test_the_keeper_opens_each_port_it_can_and_ends_with_its_parent(
+def test_opens_each_possible_port_and_ends_with_its_parent(
     named: Project, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def opened(_: Ports, wanted: Forward) -> Forward:

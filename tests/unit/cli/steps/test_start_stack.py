@@ -20,7 +20,9 @@ from fake_stack import inspected, trust, with_inspected
 READY = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
 
 
-def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_start_does_not_count_as_a_start(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     project = open_trusted(None, cwd=Path.cwd())
     assert start(project, quiet=True) == 130
@@ -30,14 +32,14 @@ def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest
     assert load_baseline(project.root, os.environ) is not None  # an agent may work in what was started
 
 
-def test_a_stack_that_is_up_is_no_more_than_that(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_starting_a_stack_that_is_up_prints_nothing(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says("up --detach")
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("health", ["healthy", "starting"])
-def test_a_running_container_of_an_editors_is_not_recreated_in_silence(
+def test_reports_that_a_container_of_an_editor_is_recreated(
     up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str], health: str
 ) -> None:
     label = {
@@ -52,7 +54,7 @@ def test_a_running_container_of_an_editors_is_not_recreated_in_silence(
     assert capsys.readouterr().err == (note if health == "healthy" else "")
 
 
-def test_harmless_settings_are_accepted_and_an_unhealthy_agent_is_waited_for(
+def test_accepts_harmless_settings_and_waits_for_an_unhealthy_agent(
     project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Compose would start nothing while it is unhealthy."""
@@ -75,7 +77,7 @@ def test_harmless_settings_are_accepted_and_an_unhealthy_agent_is_waited_for(
     assert not [call for call in docker.calls if call.startswith(("stop", "rm")) or " rm " in call]
 
 
-def test_an_unhealthy_agent_whose_check_passes_now_is_waited_for(
+def test_waits_for_an_unhealthy_agent_whose_check_passes_now(
     project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its settings may have been protected again by an earlier command."""
@@ -89,7 +91,7 @@ def test_an_unhealthy_agent_whose_check_passes_now_is_waited_for(
     assert capsys.readouterr().err == "waiting for the next health check of the agent container\n"
 
 
-def test_a_limit_of_disk_space_that_the_engine_would_ignore_starts_nothing(
+def test_starts_nothing_if_the_engine_would_ignore_the_disk_limit(
     project: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack = project / ".devcontainer" / "docker-compose.yml"
@@ -101,7 +103,7 @@ def test_a_limit_of_disk_space_that_the_engine_would_ignore_starts_nothing(
     assert not [call for call in up_to_date.calls if " up " in call]
 
 
-def test_an_unhealthy_service_is_recreated_and_one_without_its_firewall_too(up_to_date: FakeDocker) -> None:
+def test_recreates_unhealthy_services_and_services_without_a_firewall(up_to_date: FakeDocker) -> None:
     found = [inspected(name, "unhealthy") for name in ("db", "firewall.web", "proxy")]
     up_to_date.says("up --detach").says("rm --stop --force")
     with_inspected(up_to_date, *found, inspected("web", "healthy"))
@@ -110,7 +112,7 @@ def test_an_unhealthy_service_is_recreated_and_one_without_its_firewall_too(up_t
     assert removed == ["proxy", "db", "web", "firewall.web"]
 
 
-def test_a_service_whose_firewall_ended_is_recreated(up_to_date: FakeDocker) -> None:
+def test_recreates_a_service_whose_firewall_ended(up_to_date: FakeDocker) -> None:
     up_to_date.says("up --detach").says("rm --stop --force")
     with_inspected(up_to_date, inspected("db", "healthy"), inspected("firewall.db", "exited"))
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
@@ -133,7 +135,7 @@ def test_a_service_whose_firewall_ended_is_recreated(up_to_date: FakeDocker) -> 
         ({**READY, "proxy": "unhealthy"}, 0, READY, ["rm", "up"]),
     ],
 )
-def test_nothing_is_started_if_all_containers_are_ready_and_none_is_recreated(
+def test_starts_nothing_if_all_containers_are_ready(
     up_to_date: FakeDocker, before: dict[str, str], inside: int, after: dict[str, str] | None, verbs: list[str]
 ) -> None:
     up_to_date.says(f"exec agent0000000 {HEALTHY}", out=".env\n", code=inside).says(" create ", code=int(after is None))

@@ -29,7 +29,7 @@ def removed(docker: FakeDocker) -> bool:
     return docker.calls[-2:] == [f"{compose_line(Path.cwd())} down --remove-orphans --volumes", LEFT]
 
 
-def test_the_stack_is_removed_and_the_files_are_those_before(stack: Project, docker: FakeDocker) -> None:
+def test_removes_the_stack_and_restores_the_files(stack: Project, docker: FakeDocker) -> None:
     (stack.root / "Makefile").write_text("all:")
     with thrown_away(stack, build=nothing, quiet=True) as before:
         assert not removed(docker)
@@ -38,7 +38,7 @@ def test_the_stack_is_removed_and_the_files_are_those_before(stack: Project, doc
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), UserError([])])
-def test_the_stack_is_removed_however_the_block_ends(stack: Project, docker: FakeDocker, error: BaseException) -> None:
+def test_removes_the_stack_even_if_the_block_raises(stack: Project, docker: FakeDocker, error: BaseException) -> None:
     with pytest.raises(type(error)), thrown_away(stack, build=nothing, quiet=True):
         raise error
     assert removed(docker)
@@ -60,7 +60,7 @@ def test_a_signal_ends_the_block_and_the_next_ones_do_not_stop_the_removal(
 
 
 @pytest.mark.parametrize("kind", ["ps --all", "network ls", "volume ls"])
-def test_a_sandbox_that_has_state_is_left_alone(project: Path, docker: FakeDocker, kind: str) -> None:
+def test_keeps_a_sandbox_that_has_state(project: Path, docker: FakeDocker, kind: str) -> None:
     docker.says(kind, out="one\n").says("ps --all").says("network ls").says("volume ls")
     stack = open_project(project, cwd=project)
     with pytest.raises(UserError) as refused, thrown_away(stack, build=nothing):
@@ -75,7 +75,7 @@ def test_a_sandbox_that_has_state_is_left_alone(project: Path, docker: FakeDocke
     assert not any("down" in call for call in docker.calls)
 
 
-def test_a_sandbox_that_was_started_during_the_build_is_left_alone(stack: Project, docker: FakeDocker) -> None:
+def test_keeps_a_sandbox_that_was_started_during_the_build(stack: Project, docker: FakeDocker) -> None:
     def build() -> None:
         docker.rules.clear()
         docker.says("ps --all", out="one\n").says("network ls").says("volume ls")

@@ -58,7 +58,7 @@ def running(project: Path, *, quiet: bool = False) -> Iterator[Project]:
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_the_stack_is_stopped_its_commits_fetched_and_everything_removed(
+def test_stops_the_stack_fetches_its_commits_and_removes_everything(
     project: Path, driver: HereDriver, plans: list[Plan], capsys: pytest.CaptureFixture[str], *, quiet: bool
 ) -> None:
     with running(project, quiet=quiet) as own:
@@ -135,7 +135,7 @@ def test_a_signal_ends_the_run_and_the_next_ones_do_not_stop_the_fetch(
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt("SIGTERM"), ValueError()])
-def test_a_clone_whose_fetch_broke_off_is_kept(
+def test_keeps_a_clone_whose_fetch_was_interrupted(
     project: Path, driver: HereDriver, plans: list[Plan], monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def broken(_clone: object) -> None:

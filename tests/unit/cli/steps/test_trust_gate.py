@@ -53,11 +53,11 @@ def refused(question: Question, yes: str = "") -> int:
     return exit_code(lambda: agree(question, yes=yes))
 
 
-def test_what_a_project_asks_for_reads_at_one_glance() -> None:
+def test_summarises_what_a_project_asks_for() -> None:
     assert "\n".join(as_lines(QUESTION)) + "\n" == SHOWN
 
 
-def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
+def test_shows_only_what_is_new_in_a_change() -> None:
     question = replace(
         QUESTION,
         known=True,
@@ -82,7 +82,7 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
     ]
 
 
-def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
+def test_counts_long_lists_but_shows_differences_completely() -> None:
     many = tuple(f"any method {number}.test" for number in range(70))
     lines = list(as_lines(replace(QUESTION, reaches=many, differences=many)))
     assert lines[70:72] == ["", "/home/ann/app asks for this:"]
@@ -94,16 +94,14 @@ def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])
-def test_a_person_is_asked_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, code: int
-) -> None:
+def test_asks_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, code: int) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
     assert refused(QUESTION) == code
     no = "error: /home/ann/app: you did not trust it, so nothing was written or started\n" if code else ""
     assert capsys.readouterr().err == f"{SHOWN}Trust this? [y/N] {no}"
 
 
-def test_without_a_terminal_it_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refuses_without_a_terminal_and_explains_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(QUESTION) == 1
     assert capsys.readouterr().err == (
         f"{SHOWN}error: /home/ann/app: not trusted yet: {POLICY}; there is no terminal to ask on\n"
@@ -111,7 +109,7 @@ def test_without_a_terminal_it_is_refused_with_what_to_do(capsys: pytest.Capture
     )
 
 
-def test_a_fingerprint_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fingerprint_confirms_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(QUESTION, "0123") == 0
     assert capsys.readouterr().err == ""
     assert refused(QUESTION, "012") == 1
@@ -121,24 +119,24 @@ def test_a_fingerprint_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[st
     )
 
 
-def test_a_name_in_a_project_can_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_names_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     refused(replace(QUESTION, mounts=("agent: \x1b[2K/ as /x\n  injects nothing",)))
     assert "  mounts        agent: \\x1b[2K/ as /x\\x0a  injects nothing\n" in capsys.readouterr().err
 
 
-def test_what_the_user_has_said_yes_to_is_opened_unasked(project: Path) -> None:
+def test_opens_trusted_projects_without_a_question(project: Path) -> None:
     opened = open_trusted(None, cwd=project)
     assert opened.files == open_store(os.environ).copies(look(project, os.environ))
 
 
-def test_a_yes_is_remembered(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembers_a_yes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / POLICY).write_text(WIDER)
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     first, second = open_trusted(None, cwd=project), open_trusted(None, cwd=project)
     assert first == second
 
 
-def test_a_policy_that_narrows_is_not_asked_about_nor_forgotten(project: Path) -> None:
+def test_a_narrower_policy_needs_no_question_and_keeps_the_trust(project: Path) -> None:
     before = (project / POLICY).read_text()
     (project / POLICY).write_text("version: 1\n")
     open_trusted(None, cwd=project)
@@ -146,7 +144,7 @@ def test_a_policy_that_narrows_is_not_asked_about_nor_forgotten(project: Path) -
     assert open_trusted(None, cwd=project).name == "app-1"
 
 
-def test_what_changes_while_it_is_looked_at_is_not_taken(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_files_that_change_during_the_question(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(_: Question, **_yes: str) -> None:
         (project / POLICY).write_text(f"{WIDER}services: [github]\n")
 
@@ -159,7 +157,7 @@ def test_what_changes_while_it_is_looked_at_is_not_taken(project: Path, monkeypa
     assert unseen_in(project, os.environ) == (POLICY,)
 
 
-def test_to_enter_a_stack_an_earlier_yes_is_enough(project: Path) -> None:
+def test_an_earlier_yes_is_enough_to_enter_a_stack(project: Path) -> None:
     (project / POLICY).write_text(WIDER)
     assert open_known(None, cwd=project).name == "app-1"
     open_store(os.environ).forget(project)
@@ -167,16 +165,14 @@ def test_to_enter_a_stack_an_earlier_yes_is_enough(project: Path) -> None:
         open_known(None, cwd=project)
 
 
-def test_a_copy_of_a_project_is_sent_to_init_before_anything_is_asked(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refers_a_copied_project_to_init_before_any_question(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     (project / POLICY).write_text(WIDER)
     with pytest.raises(UserError, match="the stack app-1 belongs to another directory"):
         open_trusted(project, cwd=project)
 
 
-def test_a_plan_that_is_only_printed_has_the_files_that_a_yes_would_be_to(project: Path) -> None:
+def test_a_dry_run_uses_the_files_without_trusting_them(project: Path) -> None:
     trusted = open_unasked(None, cwd=project).files
     assert trusted == open_store(os.environ).copies(look(project, os.environ))
     open_store(os.environ).forget(project)
@@ -211,7 +207,7 @@ def texts_of(root: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("typed", [None, "n\n", "", KeyboardInterrupt])
-def test_nothing_is_written_into_a_new_clone_before_it_is_trusted(
+def test_writes_nothing_into_a_new_clone_before_it_is_trusted(
     clone: Path, monkeypatch: pytest.MonkeyPatch, typed: str | type[KeyboardInterrupt] | None
 ) -> None:
     before = texts_of(clone)
@@ -226,7 +222,7 @@ def test_nothing_is_written_into_a_new_clone_before_it_is_trusted(
     assert open_store(os.environ).load(clone) is None
 
 
-def test_a_new_clone_gets_its_files_once_it_is_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_the_files_of_a_new_clone_once_it_is_trusted(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert opens(clone) == 1
     *_, hint = capsys.readouterr().err.splitlines()
     assert hint.startswith("  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes ")
@@ -237,14 +233,16 @@ def test_a_new_clone_gets_its_files_once_it_is_trusted(clone: Path, capsys: pyte
     assert open_trusted(None, cwd=clone) == opened
 
 
-def test_lost_values_of_a_trusted_clone_are_written_again_unasked(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewrites_lost_values_of_a_trusted_clone_without_a_question(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     opened, values = open_trusted(None, cwd=clone), (clone / VALUES).read_text()
     (clone / VALUES).unlink()
     assert (open_trusted(None, cwd=clone), (clone / VALUES).read_text()) == (opened, values)
 
 
-def test_files_of_a_new_clone_whose_choices_change_while_it_is_looked_at_are_not_written(
+def test_writes_no_files_of_a_new_clone_that_changes_during_the_question(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slowly(_: Question, **_yes: str) -> None:
@@ -280,7 +278,7 @@ def test_pulled_choices_are_shown_and_apply_once_trusted(clone: Path, capsys: py
 
 
 @pytest.mark.parametrize("more", ["services: {evil: {image: x, privileged: true}}", "volumes: {}"])
-def test_a_clone_by_which_an_editor_would_start_more_is_refused(clone: Path, more: str) -> None:
+def test_refuses_a_clone_whose_compose_file_starts_more_in_an_editor(clone: Path, more: str) -> None:
     body = (clone / SHARED).read_text().split("\n", 2)[2]
     (clone / SHARED).write_text(stamped(f"{body}{more}\n", comment="#"))
     with pytest.raises(UserError) as raised:

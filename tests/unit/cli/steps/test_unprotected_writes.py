@@ -42,7 +42,7 @@ def write(project: Project, key: str, value: str) -> None:
     subprocess.run(["git", "-C", project.root, "config", key, value], check=True)
 
 
-def test_what_git_writes_every_day_is_shown_and_goes_on(
+def test_shows_ordinary_git_settings_without_stopping(
     repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(repository, "remote.origin.url", "https://example.com/x.git")
@@ -54,7 +54,7 @@ def test_what_git_writes_every_day_is_shown_and_goes_on(
     assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
-def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
+def test_asks_about_executable_settings_at_every_start(
     repository: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(repository, "core.fsmonitor", "\x1b[31m./x")
@@ -72,7 +72,7 @@ def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
     assert review(repository, [], Inside()) == (CONFIG,)
 
 
-def test_what_is_confirmed_is_protected_again_while_the_agent_works_on(
+def test_protects_confirmed_files_again_while_the_agent_runs(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(repository, "core.hooksPath", "x")
@@ -87,7 +87,7 @@ def test_what_is_confirmed_is_protected_again_while_the_agent_works_on(
     assert (then.pending, "hooksPath = x" in then.texts[CONFIG]) == ((), True)
 
 
-def test_what_is_not_confirmed_stops_the_agent_and_is_asked_about_again(
+def test_stops_the_agent_if_the_user_declines_and_asks_again_later(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, "core.hooksPath", "x")
@@ -99,7 +99,7 @@ def test_what_is_not_confirmed_stops_the_agent_and_is_asked_about_again(
     assert docker.calls == ["stop --time 2 agent0000000"] * 2
 
 
-def test_where_the_engine_cannot_protect_it_again_it_is_asked_about_once(
+def test_asks_only_once_if_the_engine_cannot_protect_the_files_again(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, "core.hooksPath", "x")
@@ -109,7 +109,7 @@ def test_where_the_engine_cannot_protect_it_again_it_is_asked_about_once(
     assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
-def test_what_changes_after_it_was_confirmed_is_asked_about_again(
+def test_asks_again_if_confirmed_files_change(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(repository, "core.hooksPath", "x")
@@ -120,7 +120,7 @@ def test_what_changes_after_it_was_confirmed_is_asked_about_again(
     assert capsys.readouterr().err.count("+\thooksPath = evil") == 1
 
 
-def test_without_a_terminal_or_beside_another_file_the_agent_is_stopped_first(
+def test_stops_the_agent_first_without_a_terminal_or_with_other_changes(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, "core.hooksPath", "x")
@@ -134,7 +134,7 @@ def test_without_a_terminal_or_beside_another_file_the_agent_is_stopped_first(
     assert docker.calls == ["stop --time 2 agent0000000"] * 2
 
 
-def test_another_address_is_shown_and_needs_no_answer(
+def test_shows_a_changed_url_without_a_question(
     repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(repository, "remote.origin.url", "https://example.com/x.git")
@@ -146,7 +146,7 @@ def test_another_address_is_shown_and_needs_no_answer(
     assert capsys.readouterr().err.splitlines()[-1] == "  +\turl = https://example.org/y.git"
 
 
-def test_without_a_terminal_nothing_is_started(repository: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_nothing_without_a_terminal(repository: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     write(repository, "core.hooksPath", "x")
     monkeypatch.setattr(sys, "stdin", StringIO())
     with pytest.raises(UserError) as refused:
@@ -157,7 +157,7 @@ def test_without_a_terminal_nothing_is_started(repository: Project, monkeypatch:
     assert recorded(repository.root, os.environ).pending == (CONFIG,)
 
 
-def test_where_nothing_is_lost_nothing_is_looked_at(repository: Project, docker: FakeDocker) -> None:
+def test_looks_at_nothing_if_no_protection_was_lost(repository: Project, docker: FakeDocker) -> None:
     assert review(repository, [AGENT], Inside()) == ()
     assert docker.calls == []
 
@@ -189,7 +189,7 @@ def test_what_is_lost_when_the_containers_go_is_shown_by_the_next_start(
     assert recorded(repository.root, os.environ).pending == (CONFIG,)
 
 
-def test_what_was_never_recorded_is_shown_whole(repository: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_unrecorded_files_completely(repository: Project, capsys: pytest.CaptureFixture[str]) -> None:
     leave_pending(repository.root, os.environ, Held(), ())
     review(repository, [], Inside(lost=(CONFIG,)))
     assert capsys.readouterr().err.splitlines()[1] == "  --- /dev/null"

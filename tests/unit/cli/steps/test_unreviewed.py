@@ -7,7 +7,7 @@ from agent_sandbox.cli.steps.unreviewed import record_first_review, report_unrev
 from agent_sandbox.runtime.review import scan
 
 
-def test_only_the_first_start_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_only_at_the_first_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report_unreviewed(tmp_path)
     (tmp_path / "Makefile").write_text("a")
     record_first_review(tmp_path)
@@ -24,7 +24,7 @@ def test_only_the_first_start_records(tmp_path: Path, capsys: pytest.CaptureFixt
     )
 
 
-def test_a_project_that_was_not_looked_at_wholly_is_mentioned(
+def test_mentions_a_project_that_was_not_searched_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_first_review(tmp_path)
@@ -35,7 +35,7 @@ def test_a_project_that_was_not_looked_at_wholly_is_mentioned(
     assert capsys.readouterr().err == said
 
 
-def test_settings_of_git_that_the_agent_wanted_to_save_are_mentioned(
+def test_mentions_git_settings_that_the_agent_could_not_save(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)

@@ -42,9 +42,7 @@ def test_a_start_updates_the_stack_of_another_version_without_a_question(
     assert (older / POLICY).read_text() == policy
 
 
-def test_an_edited_stack_of_another_version_is_left_to_the_user(
-    older: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaves_an_edited_stack_of_another_version_to_the_user(older: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (older / STACK).open("a") as file:
         file.write("# mine\n")
     trust(older)
@@ -96,14 +94,14 @@ def test_an_edited_stack_keeps_a_project_file_from_being_applied(empty_project: 
     )
 
 
-def test_a_stack_of_this_version_is_not_written(empty_project: Path, ask: Ask) -> None:
+def test_does_not_write_a_stack_of_this_version(empty_project: Path, ask: Ask) -> None:
     assert ask("init", AGENT).code == 0
     before = (empty_project / STACK).stat()
     updated(open_trusted(None, cwd=empty_project), quiet=False)
     assert (empty_project / STACK).stat() == before
 
 
-def test_what_an_editor_runs_first_updates_the_stack_too(
+def test_the_command_that_editors_run_first_updates_the_stack(
     older: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert older.exists()

@@ -23,7 +23,7 @@ def wish(empty_project: Path) -> InitOptions:
     )
 
 
-def test_it_writes_and_remembers_what_it_wrote(wish: InitOptions, empty_project: Path) -> None:
+def test_writes_files_and_records_them(wish: InitOptions, empty_project: Path) -> None:
     prepared = write_stack(wish)
     require_no_conflict(prepared)
     assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
@@ -47,9 +47,7 @@ def test_a_dry_run_and_a_conflict_write_nothing(wish: InitOptions, empty_project
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_a_question_is_put_only_with_ask_and_about_something(
-    wish: InitOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asks_only_with_ask_and_if_there_are_changes(wish: InitOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Prepared] = []
 
     def settle(_: InitOptions, prepared: Prepared) -> Prepared:
@@ -69,7 +67,7 @@ def test_a_question_is_put_only_with_ask_and_about_something(
     assert len(asked) == 1
 
 
-def test_a_policy_that_was_there_is_named(wish: InitOptions, empty_project: Path) -> None:
+def test_names_an_existing_policy(wish: InitOptions, empty_project: Path) -> None:
     policy = empty_project / ".devcontainer" / "policy.yaml"
     policy.parent.mkdir()
     policy.write_text("version: 1\ndomains: [example.com]\n")

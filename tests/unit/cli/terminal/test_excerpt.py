@@ -30,5 +30,5 @@ LINES = [*YAML.split("\n"), f"{' ' * 200}a", "", "- git@a.test:o/r,s  # x", "x: 
         ("", []),
     ],
 )
-def test_a_caret_stands_below_the_word_that_a_problem_speaks_of(where: str, expected: list[str]) -> None:
+def test_places_a_caret_below_the_word_of_the_problem(where: str, expected: list[str]) -> None:
     assert excerpt(Problem(where=where, what="x"), LINES) == "\n".join(expected)

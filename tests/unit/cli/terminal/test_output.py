@@ -20,14 +20,14 @@ RED, BOLD, END = "\x1b[1;31m", "\x1b[1m", "\x1b[0m"
 POLICY = "version: 1\nallow: [GET https://a.test/docs/**]\n"
 
 
-def test_data_goes_to_stdout_and_talk_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_data_to_stdout_and_messages_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     emit("data")
     say("talk")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("data\n", "talk\n")
 
 
-def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_ascii_without_escape_codes(capsys: pytest.CaptureFixture[str]) -> None:
     emit_json({"b": "ü\x1b", "a": [1]})
     out = capsys.readouterr().out
     assert json.loads(out) == {"b": "ü\x1b", "a": [1]}
@@ -35,24 +35,24 @@ def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in out
 
 
-def test_a_name_can_not_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_control_characters_in_names(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\x1b[2J\x07\x9b\x7f\r b")
     assert capsys.readouterr().err == "a\\x1b[2J\\x07\\x9b\\x7f\\x0d b\n"
 
 
-def test_lines_and_letters_stay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_keeps_lines_and_letters(capsys: pytest.CaptureFixture[str]) -> None:
     assert printable("a\tbü 日本") == "a\tbü 日本"
     emit("a\n\nb")
     assert capsys.readouterr().out == "a\n\nb\n"
 
 
-def test_a_name_can_neither_end_a_line_nor_turn_it_round(capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_line_ends_and_text_direction_in_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert printable("a\nb\u202ec\u2066d\u2028e\u200f") == "a\\x0ab\\u202ec\\u2066d\\u2028e\\u200f"
     say_problems([Problem(where="a\nerror: b", what="two\nlines", hint="c\nd")])
     assert capsys.readouterr().err == "error: a\\x0aerror: b: two\nlines\n  hint: c\\x0ad\n"
 
 
-def test_each_problem_has_its_line_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_each_problem_with_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
     say_problems([Problem(where="f:1:2", what="wrong", hint="mend"), Problem(where="", what="too")])
     assert capsys.readouterr().err == "error: f:1:2: wrong\n  hint: mend\nerror: too\n"
 
@@ -98,7 +98,7 @@ def test_untrusted_text_contains_no_style_of_ours() -> None:
             assert text.count("\x1b") == (0 if ours == text else 2)
 
 
-def test_a_styled_line_is_one_line_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_styled_line_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say(("deny", "deny"), "  a\nallow  b")
     emit_lines([styled("a\nallow"), "b\nc"])
     assert capsys.readouterr() == ("a\\x0aallow\nb\nc\n", "deny  a\\x0aallow  b\n")

@@ -61,7 +61,7 @@ def _play(tell: Callable[[Event], None], tick: Callable[[], None], clock: Clock,
         ((Unneeded(name="a:1"),), ["a:1 is up to date"]),
     ],
 )
-def test_a_pipe_gets_lines_only_about_what_takes_a_second(script: Script, expected: list[str]) -> None:
+def test_prints_to_a_pipe_only_steps_longer_than_a_second(script: Script, expected: list[str]) -> None:
     assert lines_of(*script) == expected
 
 
@@ -107,7 +107,7 @@ def test_a_terminal_gets_one_line_that_changes(columns: int, script: Script, exp
     assert shown_by(*script, columns=columns) == expected
 
 
-def test_the_line_holds_no_escape_codes_of_others_and_no_markup() -> None:
+def test_the_line_has_no_escape_codes_or_markup_of_others() -> None:
     shown = shown_by(Started(purpose="[red]\x1b[31mx"), Progressed(done=0, doing="\x1b[2J\r\n"), 1.0)
     assert shown == f"{ERASE}[red]\\x1b[31mx  1 s  \\x1b[2J"
 
@@ -121,9 +121,7 @@ def _interrupted() -> None:
 
 
 @pytest.mark.parametrize("environ", [{"COLUMNS": "80"}, {"COLUMNS": "80", "TERM": "dumb"}, {"COLUMNS": "0"}])
-def test_the_line_is_erased_at_the_end_whatever_ends_it(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
-) -> None:
+def test_erases_the_line_however_the_block_ends(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr("agent_sandbox.cli.terminal.progress.PATIENCE", 0)
@@ -137,7 +135,7 @@ def test_the_line_is_erased_at_the_end_whatever_ends_it(
     assert "up to date" not in screen.getvalue()
 
 
-def test_an_unneeded_step_is_reported_where_that_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_unneeded_step_if_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
     with progress(quiet=False, lists_current=True) as tell:
@@ -145,7 +143,7 @@ def test_an_unneeded_step_is_reported_where_that_is_the_answer(monkeypatch: pyte
     assert pipe.getvalue() == "a is up to date\n"
 
 
-def test_quiet_draws_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_sandbox.cli.terminal.progress.PATIENCE", 0)
     with progress(quiet=True, lists_current=True) as tell:
         for event in (Unneeded(name="a"), BUILD, BASE, DONE):

@@ -14,7 +14,7 @@ from fake_tty import Person, Screen
     ("typed", "answer", "is_yes"),
     [("y\n", "y", True), (" YES \n", "yes", True), ("n\n", "n", False), ("\n", "", False), ("", None, False)],
 )
-def test_only_a_typed_yes_is_one(
+def test_only_a_typed_yes_counts_as_yes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, answer: str | None, *, is_yes: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
@@ -38,7 +38,7 @@ def test_a_long_question_is_wrapped_and_shows_no_control_character(monkeypatch: 
     assert screen.getvalue().splitlines() == ["This may run on your machine:", "  \\x1b[2Jevil. Did you write it? "]
 
 
-def test_nothing_is_printed_past_the_wrapping() -> None:
+def test_wraps_everything_that_it_prints() -> None:
     """All other modules of `cli` print through `terminal`, which wraps, escapes and colours."""
     past = re.compile(r"std(?:out|err)\.write|\bprint\(|typer\.(?:echo|confirm)|\binput\(|\.readline\(")
     folder = Path(cli.__file__).parent

@@ -14,7 +14,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_each_screen_replaces_the_one_before_and_the_terminal_is_left_as_it_was() -> None:
+def test_each_screen_replaces_the_previous_one_and_the_terminal_is_restored() -> None:
     screen = Screen()
     with redrawing(screen) as show:
         show(["one", styled(("two\x1b[2J", "warn"))])
@@ -23,7 +23,7 @@ def test_each_screen_replaces_the_one_before_and_the_terminal_is_left_as_it_was(
     assert screen.getvalue() == f"{ENTER}{first}{second}{LEAVE}"
 
 
-def test_the_terminal_is_left_as_it_was_after_a_failure_too() -> None:
+def test_restores_the_terminal_after_a_failure() -> None:
     screen = Screen()
     with pytest.raises(KeyboardInterrupt), redrawing(screen):
         raise KeyboardInterrupt

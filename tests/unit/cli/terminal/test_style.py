@@ -35,13 +35,13 @@ READABLE = {"1", "31", "32", "35"}
         ({VARIABLE: "purple"}, True, False),
     ],
 )
-def test_the_option_wins_over_the_variables_and_they_over_the_terminal(
+def test_the_option_overrides_variables_and_variables_override_the_terminal(
     environ: dict[str, str], *, terminal: bool, pipe: bool
 ) -> None:
     assert (wants_colour(Screen(), environ), wants_colour(io.StringIO(), environ)) == (terminal, pipe)
 
 
-def test_a_line_is_its_plain_text() -> None:
+def test_a_line_equals_its_plain_text() -> None:
     line = styled("a ", ("deny", "deny"), " b")
     assert line == "a deny b"
     assert parts_of(line) == (("a ", ""), ("deny", "deny"), (" b", ""))
@@ -53,11 +53,11 @@ def test_text_that_was_joined_to_a_line_has_no_style() -> None:
     assert parts_of(styled(("a", "deny")) + "b") == (("ab", ""),)
 
 
-def test_only_colours_that_both_backgrounds_leave_readable_are_used() -> None:
+def test_uses_only_colours_that_are_readable_on_light_and_dark() -> None:
     assert {code for codes in STYLES.values() for code in codes.split(";")} <= READABLE
 
 
-def test_each_part_ends_its_own_style() -> None:
+def test_each_part_resets_its_style() -> None:
     assert painted(iter((("a  ", "allow"), ("b", ""), ("  ", "deny"), ("c", "deny")))) == (
         "\x1b[32ma\x1b[0m  b  \x1b[1;31mc\x1b[0m"
     )

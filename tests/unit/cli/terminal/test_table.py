@@ -16,7 +16,7 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
     ]
 
 
-def test_a_row_without_its_last_cells_ends_earlier() -> None:
+def test_a_row_without_trailing_cells_is_shorter() -> None:
     assert [*table(HEADINGS, [("1", "", "")], cut=2)] == ["NO  DECISION  REQUEST", " 1"]
 
 

@@ -18,7 +18,7 @@ from table_tests import each
         (Screen(), io.StringIO(), Terminal.NONE),
     ],
 )
-def test_both_ends_have_to_be_a_terminal(
+def test_requires_a_terminal_for_input_and_output(
     monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO, stdout: io.StringIO, expected: Terminal
 ) -> None:
     monkeypatch.setattr(sys, "stdin", stdin)
@@ -64,7 +64,7 @@ def test_only_plain_names_describe_the_terminal(environ: dict[str, str], expecte
         (io.StringIO(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.NONE, session="a")),
     ],
 )
-def test_a_command_learns_about_the_terminal_only_where_it_has_one(
+def test_passes_terminal_variables_only_if_there_is_a_terminal(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, expected: Exec
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-kitty")

@@ -102,7 +102,7 @@ def test_every_word_is_kept_in_its_order(text: str, width: int, start: int, size
 
 
 @given(text=st.text("ab:  error: - ", max_size=120), width=st.integers(20, 40))
-def test_text_of_others_never_begins_a_row_in_the_first_column(text: str, width: int) -> None:
+def test_untrusted_text_never_begins_in_the_first_column(text: str, width: int) -> None:
     assert [row for row in rows(f"a.test {text}", width)[1:] if not row.startswith("  ")] == []
 
 
@@ -112,7 +112,7 @@ def test_no_row_of_short_words_is_wider_than_the_terminal(text: str, width: int)
     assert max(map(cells, rows(short.strip(), width))) <= width
 
 
-def test_what_is_piped_is_not_wrapped() -> None:
+def test_does_not_wrap_piped_output() -> None:
     assert width_of(io.StringIO(), {"COLUMNS": "40"}) == 0
 
 
@@ -120,7 +120,7 @@ def test_what_is_piped_is_not_wrapped() -> None:
     ("columns", "expected"),
     [("40", 40), ("19", 0), ("0", 0), ("-1", 0), ("wide", 0), ("99999", 0), ("", 0)],
 )
-def test_columns_says_how_wide_the_terminal_is(columns: str, expected: int) -> None:
+def test_columns_sets_the_width(columns: str, expected: int) -> None:
     assert width_of(Screen(), {"COLUMNS": columns}) == expected  # of which the engine of a `StringIO` knows nothing
 
 

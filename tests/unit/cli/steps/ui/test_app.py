@@ -93,14 +93,14 @@ def test_questions_are_answered_and_grants_ended(stand: PageStand, answers: Answ
         ),
     ],
 )
-def test_anything_else_answers_nothing(stand: PageStand, line: str, body: object, status: int, why: str) -> None:
+def test_rejects_malformed_answers(stand: PageStand, line: str, body: object, status: int, why: str) -> None:
     answers = stand.feed.state(NAME)
     said = stand.send(f"POST /api/{line}", stand.begin(), body=body)
     assert (said.status, json.loads(said.text)) == (status, {"error": why})
     assert stand.feed.state(NAME) == answers
 
 
-def test_an_answer_and_a_rule_are_for_the_stack_that_they_name(
+def test_applies_an_answer_or_a_rule_to_the_stack_that_it_names(
     stand: PageStand, answers: Answers, project: Path
 ) -> None:
     other, written = Answers(), list[tuple[str, str]]()
@@ -118,7 +118,7 @@ def test_an_answer_and_a_rule_are_for_the_stack_that_they_name(
     assert written == [("GET https://new.example.com/**", "project")]
 
 
-def test_the_news_go_on_from_where_a_page_stopped(stand: PageStand) -> None:
+def test_a_page_resumes_after_the_last_event_it_received(stand: PageStand) -> None:
     session = stand.begin()
     news = stand.news(session)
     first = next(news)
@@ -135,7 +135,7 @@ def test_the_news_go_on_from_where_a_page_stopped(stand: PageStand) -> None:
     assert [one["number"] for one in next(stand.news(session, after="-1"))["records"]] == [1, 2]
 
 
-def test_so_many_pages_can_be_open(stand: PageStand) -> None:
+def test_limits_the_number_of_open_pages(stand: PageStand) -> None:
     session = stand.begin()
     pages = [stand.news(session) for _ in range(MOST_PAGES)]
     assert all(next(page)["cursor"] == 0 for page in pages)

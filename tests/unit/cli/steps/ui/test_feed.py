@@ -25,7 +25,7 @@ def test_each_page_gets_every_decision_once() -> None:
     assert feed.decision(3) == Decision(number=3, stack="app-2", record=record())
 
 
-def test_a_flood_is_bounded_and_a_slow_page_is_told_what_it_missed() -> None:
+def test_bounds_a_flood_and_tells_a_slow_page_how_many_it_missed() -> None:
     feed, slow = Feed(), Cursor()
     feed.report(NAME, record())
     feed.after(slow)
@@ -41,7 +41,7 @@ def test_a_flood_is_bounded_and_a_slow_page_is_told_what_it_missed() -> None:
     assert feed.decision(KEPT * 3 + 1) is not None
 
 
-def test_a_noisy_stack_drops_its_own_decisions_and_not_those_of_others() -> None:
+def test_a_noisy_stack_displaces_only_its_own_decisions() -> None:
     feed, slow = Feed(), Cursor()
     for name in ("app-2", NAME, "app-2", "app-3"):
         feed.report(name, record())
@@ -58,7 +58,7 @@ def test_a_noisy_stack_drops_its_own_decisions_and_not_those_of_others() -> None
     assert (len(every), every) == (KEPT, sorted(every))
 
 
-def test_stacks_that_are_all_noisy_keep_the_same_number() -> None:
+def test_equally_noisy_stacks_keep_equally_many_decisions() -> None:
     feed, cursor, kept = Feed(), Cursor(), Counter[str]()
     for number in range(KEPT):
         for name in ("app-1", "app-1", "app-2", "app-3", "app-4"):
@@ -68,7 +68,7 @@ def test_stacks_that_are_all_noisy_keep_the_same_number() -> None:
     assert kept == dict.fromkeys(("app-1", "app-2", "app-3", "app-4"), KEPT // 4)
 
 
-def test_a_number_that_was_never_given_starts_at_the_first() -> None:
+def test_an_unknown_event_number_starts_at_the_first_event() -> None:
     feed = Feed()
     feed.report(NAME, record())
     assert numbers(feed, Cursor(record=500)) == [1]
@@ -89,7 +89,7 @@ def test_all_stacks_are_sent_when_one_changes_and_its_questions_are_forgotten_wi
     assert (news.stacks, news.notes) == ([Stack(name=NAME), other], ["gone"])
 
 
-def test_notes_are_bounded_and_said_once() -> None:
+def test_bounds_notes_and_sends_each_once() -> None:
     feed, cursor = Feed(), Cursor()
     feed.report(NAME, Reply(error=""))
     feed.report(NAME, Reply(error="too late"))
@@ -104,7 +104,7 @@ def test_notes_are_bounded_and_said_once() -> None:
     assert feed.after(cursor).notes == []
 
 
-async def test_a_page_is_woken_from_another_thread() -> None:
+async def test_wakes_a_page_from_another_thread() -> None:
     feed, page = Feed(), Page()
     feed.join(page)
     threads = [threading.Thread(target=feed.report, args=(NAME, record())) for _ in range(20)]
@@ -120,7 +120,7 @@ async def test_a_page_is_woken_from_another_thread() -> None:
     await page.news(0)
 
 
-def test_a_page_whose_server_has_ended_is_left_alone() -> None:
+def test_ignores_a_page_whose_server_has_ended() -> None:
     feed = Feed()
 
     async def join() -> None:

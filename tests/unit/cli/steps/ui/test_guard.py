@@ -26,7 +26,7 @@ EVERYTHING = ("GET /", "GET /page.js", "POST /api/session", *API)
         ("a user", "127.0.0.1:{port}@evil.test"),
     ],
 )
-def test_a_request_by_another_name_is_refused(served: PageStand, what: str, host: str) -> None:
+def test_refuses_a_request_with_another_host(served: PageStand, what: str, host: str) -> None:
     session = served.begin()
     for line in EVERYTHING:
         said = served.send(line, {**session, "Host": host.format(port=served.port)}, body={})
@@ -49,7 +49,7 @@ def test_a_request_by_another_name_is_refused(served: PageStand, what: str, host
         ("a typed address of what only the page asks", {"Sec-Fetch-Site": "none"}, "GET /api/news"),
     ],
 )
-def test_a_request_that_another_page_caused_is_refused(
+def test_refuses_a_request_from_another_site(
     served: PageStand, what: str, headers: dict[str, str | None], line: str
 ) -> None:
     body = {"token": served.sessions.new_token()}
@@ -71,7 +71,7 @@ def test_a_request_that_another_page_caused_is_refused(
         ("the cookie of another port", {"Cookie": "agent-sandbox-ui-1=x"}),
     ],
 )
-def test_a_request_without_a_session_is_refused(served: PageStand, what: str, change: dict[str, str | None]) -> None:
+def test_refuses_a_request_without_a_session(served: PageStand, what: str, change: dict[str, str | None]) -> None:
     session = served.begin()
     for line in API:
         said = served.send(line, {**session, **change}, body={})
@@ -79,7 +79,7 @@ def test_a_request_without_a_session_is_refused(served: PageStand, what: str, ch
         assert "Enter" in said.text or said.text == "Invalid HTTP request received.", (what, line)
 
 
-def test_a_cookie_with_the_key_of_another_session_is_refused(served: PageStand) -> None:
+def test_refuses_a_cookie_with_the_key_of_another_session(served: PageStand) -> None:
     one, other = served.begin(), served.begin()
     said = served.send("POST /api/answer", {**one, "Agent-Sandbox-Key": other["Agent-Sandbox-Key"]}, body={})
     assert said.status == 401
@@ -87,7 +87,7 @@ def test_a_cookie_with_the_key_of_another_session_is_refused(served: PageStand) 
     assert served.send("POST /api/answer", other, body={}).status == 409
 
 
-def test_an_address_is_good_once_and_only_the_newest_and_for_ten_minutes(served: PageStand) -> None:
+def test_only_the_newest_address_works_once_and_for_ten_minutes(served: PageStand) -> None:
     def begin(token: object) -> int:
         return served.send("POST /api/session", body={"token": token}).status
 
@@ -100,7 +100,7 @@ def test_an_address_is_good_once_and_only_the_newest_and_for_ten_minutes(served:
     assert [begin(said) for said in ("", None, 3, "\udc80", "x" * 5000)] == [403] * 5
 
 
-def test_the_cookie_is_hidden_from_scripts_and_other_sites_and_ends_with_the_browser(served: PageStand) -> None:
+def test_the_cookie_is_httponly_samesite_and_ends_with_the_browser(served: PageStand) -> None:
     said = served.send("POST /api/session", body={"token": served.sessions.new_token()})
     name, *attributes = said.headers["set-cookie"].split("; ")
     assert name.startswith(f"{cookie_name(served.port)}=")
@@ -109,7 +109,7 @@ def test_the_cookie_is_hidden_from_scripts_and_other_sites_and_ends_with_the_bro
     assert json.loads(said.text)["key"] not in said.headers["set-cookie"]
 
 
-def test_every_answer_has_the_headers_that_keep_the_page_to_itself(served: PageStand) -> None:
+def test_every_response_has_the_security_headers(served: PageStand) -> None:
     for line in (*EVERYTHING, "GET /nothing", "PUT /"):
         found = served.send(line, {"Sec-Fetch-Site": "same-origin"}, body={}).headers
         assert dict(HEADERS).items() <= found.items(), line
@@ -120,14 +120,14 @@ def test_every_answer_has_the_headers_that_keep_the_page_to_itself(served: PageS
     assert "http" not in policy
 
 
-def test_only_get_and_post_are_answered(served: PageStand) -> None:
+def test_answers_only_get_and_post(served: PageStand) -> None:
     for method in ("PUT", "HEAD", "OPTIONS", "TRACE", "CONNECT"):
         assert served.send(f"{method} /").status == 405
     assert served.send("GET /../../etc/passwd").status == 404
     assert served.send("GET /__init__.py").status == 404
 
 
-def test_requests_of_the_page_itself_are_answered(served: PageStand) -> None:
+def test_answers_requests_of_the_page(served: PageStand) -> None:
     for line in ("GET /", "GET /page.js", "GET /page.css", "GET /icon.svg"):
         assert served.send(line, {"Sec-Fetch-Site": "same-origin"}).status == 200
     assert served.send("GET /", {"Sec-Fetch-Site": "none"}).status == 200

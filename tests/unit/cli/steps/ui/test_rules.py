@@ -53,9 +53,7 @@ def test_a_change_is_shown_first_and_then_written_once(rules: Rules, written: li
     assert len(written) == 1
 
 
-def test_two_stacks_that_write_at_once_print_and_ask_nothing_of_each_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_stacks_can_write_rules_at_the_same_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     began, streams = threading.Event(), (sys.stdin, sys.stdout, sys.stderr)
 
     def write_first(*_: object) -> None:
@@ -81,7 +79,7 @@ def test_two_stacks_that_write_at_once_print_and_ask_nothing_of_each_other(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_change_is_not_written_to_another_text_than_was_shown(
+def test_does_not_write_a_change_if_the_policy_has_changed_since(
     rules: Rules, written: list[str], project: Path
 ) -> None:
     change = rules.of_record(denied())
@@ -99,7 +97,7 @@ def test_only_the_last_changes_can_be_written(rules: Rules, monkeypatch: pytest.
     rules.write(second.id)
 
 
-def test_a_question_brings_its_own_rule(rules: Rules) -> None:
+def test_a_question_has_its_rule(rules: Rules) -> None:
     change = rules.of_question(question(rule="POST https://new.test/x", services=("claude",)))
     assert (change.rule, change.services) == ("POST https://new.test/x", ("claude",))
     assert change.warnings == ("it writes: the agent can send data out this way",)
@@ -110,7 +108,7 @@ def test_a_question_brings_its_own_rule(rules: Rules) -> None:
         rules.of_question(question(asked_by_rule=True))
 
 
-def test_a_request_that_nobody_answered_can_become_a_rule(rules: Rules) -> None:
+def test_a_request_without_an_answer_can_become_a_rule(rules: Rules) -> None:
     assert rules.of_record(denied(cause="ask")).rule == "GET https://new.example.com/0"
 
 
@@ -127,14 +125,14 @@ def test_a_request_that_nobody_answered_can_become_a_rule(rules: Rules) -> None:
         ({"host": None, "port": "x", "path": ["/"]}, "no rule is suggested: an ambiguous request"),
     ],
 )
-def test_other_requests_become_no_rule(rules: Rules, change: dict[str, object], why: str) -> None:
+def test_other_requests_do_not_become_a_rule(rules: Rules, change: dict[str, object], why: str) -> None:
     with pytest.raises(UserError) as raised:
         rules.of_record(denied(**change))
     assert why in str(raised.value.problems[0])
 
 
 @each("path", ["/**", "/*", "/a*b", "/{x}", "/a b", '/"', "/'", "/: x", "/#", "/%2A%2A", "/\\", "/a%2fb"])
-def test_a_path_of_the_sandbox_is_never_read_as_a_pattern(rules: Rules, path: str) -> None:
+def test_a_path_from_the_sandbox_is_never_a_pattern(rules: Rules, path: str) -> None:
     try:
         rule = rules.of_record(denied(path=path)).rule
     except UserError:
@@ -144,7 +142,7 @@ def test_a_path_of_the_sandbox_is_never_read_as_a_pattern(rules: Rules, path: st
     assert "*" not in url
 
 
-def test_what_is_already_allowed_is_no_change(rules: Rules) -> None:
+def test_an_allowed_request_needs_no_change(rules: Rules) -> None:
     with pytest.raises(UserError, match=r"GET https://a.test/\*\* is already allowed"):
         rules.of_question(question(rule="GET https://a.test/**"))
 

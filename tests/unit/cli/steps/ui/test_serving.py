@@ -6,11 +6,11 @@ from page_stand import PageStand, open_state, question
 from watching import Answers
 
 
-def test_only_this_machine_can_connect(served: PageStand) -> None:
+def test_listens_only_on_loopback(served: PageStand) -> None:
     assert served._listener.getsockname()[0] == "127.0.0.1"
 
 
-def test_ends_although_a_page_is_open() -> None:
+def test_ends_while_a_page_is_open() -> None:
     with PageStand(Answers()) as stand:
         stand.report(open_state(question()))
         news = stand.news(stand.begin())
@@ -18,7 +18,7 @@ def test_ends_although_a_page_is_open() -> None:
     assert [*news] == []
 
 
-def test_more_connections_than_it_serves_are_refused_and_it_goes_on(served: PageStand) -> None:
+def test_refuses_connections_beyond_its_limit_and_continues(served: PageStand) -> None:
     idle = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(MOST_CONNECTIONS * 2)]
     with suppress(OSError):
         assert served.send("GET /").status == 503
@@ -27,7 +27,7 @@ def test_more_connections_than_it_serves_are_refused_and_it_goes_on(served: Page
     assert any(served.send("GET /").status == 200 for _ in range(50))
 
 
-def test_a_head_without_end_is_refused(served: PageStand) -> None:
+def test_refuses_an_endless_request_head(served: PageStand) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as client:
         client.sendall(b"GET / HTTP/1.1\r\n" + b"X: " + b"x" * 100_000)
         assert client.recv(100).startswith(b"HTTP/1.1 400")

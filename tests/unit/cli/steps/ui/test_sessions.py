@@ -7,7 +7,7 @@ def test_the_oldest_session_ends_when_there_are_too_many() -> None:
     assert [one is not None and sessions.has(one) for one in begun] == [False, *[True] * MOST]
 
 
-def test_nothing_is_good_before_there_is_an_address() -> None:
+def test_accepts_no_token_before_an_address_was_printed() -> None:
     sessions = Sessions()
     assert sessions.begin("") is None
     assert not sessions.has(Session(cookie="", key=""))

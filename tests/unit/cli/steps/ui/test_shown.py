@@ -14,7 +14,7 @@ def shown_record(record: Record, number: int = 1) -> Shown:
     return decision_shown(Decision(number=number, stack=NAME, record=record))
 
 
-def test_a_decision_is_shown_with_what_the_page_needs() -> None:
+def test_a_decision_has_the_fields_that_the_page_needs() -> None:
     shown = shown_record(record(bytes_out=3, duration_ms=1.5, rule=None), 7)
     assert {
         name: shown[name] for name in ("number", "stack", "request", "decision", "status", "bytes_out", "rule")
@@ -29,7 +29,7 @@ def test_a_decision_is_shown_with_what_the_page_needs() -> None:
     }
 
 
-def test_what_the_sandbox_wrote_is_bounded_and_escaped() -> None:
+def test_bounds_and_escapes_text_from_the_sandbox() -> None:
     hostile = "\x1b]0;owned\x07\u202e<img src=x onerror=alert(1)>\u200b" + "a" * 1_000_000
     odd: dict[str, object] = {"time": hostile, "status": "403", "bytes_in": True, "bytes_out": -1, "duration_ms": 1e300}
     texts = dict.fromkeys(("path", "host", "reason", "method", "tool"), hostile)
@@ -40,12 +40,12 @@ def test_what_the_sandbox_wrote_is_bounded_and_escaped() -> None:
     assert [shown[name] for name in ("status", "bytes_in", "bytes_out", "duration_ms")] == [None] * 4
 
 
-def test_values_of_another_shape_are_text() -> None:
+def test_shows_values_of_other_types_as_text() -> None:
     shown = shown_record({"decision": ["deny"], "host": {"a": 1}, "port": None, "reason": 3})
     assert (shown["decision"], shown["host"], shown["reason"]) == ("['deny']", "{'a': 1}", "3")
 
 
-def test_questions_of_many_hosts_of_one_domain_are_one_group() -> None:
+def test_groups_questions_about_many_hosts_of_one_domain() -> None:
     many = [question(number, host=f"h{number}.example.test") for number in range(200)]
     shown = shown_state(
         open_state(*many, grants=(Grant(id=1, rule="GET https://a.test/**", who="ana", seconds_left=9),))
@@ -55,7 +55,7 @@ def test_questions_of_many_hosts_of_one_domain_are_one_group() -> None:
     assert shown["grants"] == [{"id": 1, "rule": "GET https://a.test/**", "who": "ana", "seconds_left": 9}]
 
 
-def test_a_question_is_shown_with_what_an_answer_repeats() -> None:
+def test_a_question_has_the_fields_that_an_answer_repeats() -> None:
     (group,) = shown_state(open_state(question()))["groups"]
     assert group["questions"][0]["request"] == "GET https://new.test/x"
     assert group["questions"][0]["fits_policy"]
@@ -66,7 +66,7 @@ def test_a_question_is_shown_with_what_an_answer_repeats() -> None:
     assert not group["questions"][0]["fits_policy"]
 
 
-def test_stacks_that_have_not_changed_are_left_out() -> None:
+def test_omits_unchanged_stacks() -> None:
     news = News(decisions=[], missed=2, stacks=None, notes=["\x1b[2J"])
     assert news_shown(news) == {"records": [], "missed": 2, "notes": ["\\x1b[2J"]}
     lost = {"name": NAME, "connected": False, "ask": "", "groups": [], "grants": []}

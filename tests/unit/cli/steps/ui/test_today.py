@@ -57,7 +57,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Today, "_midnight", lambda self: self._now().replace(hour=0))
 
 
-def test_the_busiest_hosts_of_today_with_their_half_hours(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_todays_busiest_hosts_by_half_hour(today: Today, monkeypatch: pytest.MonkeyPatch) -> None:
     found = today.hosts()
     rows = {total.host: (total.requests, total.denied, total.received) for total, _ in found.rows}
     assert rows == {
@@ -74,7 +74,7 @@ def test_the_busiest_hosts_of_today_with_their_half_hours(today: Today, monkeypa
     assert (len(today.hosts().rows), today.hosts().count) == (1, 4)
 
 
-def test_what_each_line_of_the_policy_decided_today(today: Today) -> None:
+def test_counts_todays_decisions_per_policy_line(today: Today) -> None:
     found = today.policy()
     assert [*found.text] == POLICY.splitlines()
     uses = {number: [(use.what, use.allowed, use.denied) for use in uses] for number, uses in found.uses.items()}
@@ -88,9 +88,7 @@ def test_what_each_line_of_the_policy_decided_today(today: Today) -> None:
     assert [*found.others] == []
 
 
-def test_the_users_own_layer_is_counted_as_a_whole(
-    today: Today, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_counts_the_users_layer_as_a_whole(today: Today, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "config" / "agent-sandbox"
     folder.mkdir(parents=True)
     (folder / "policy.yaml").write_text("version: 1\ndomains: [other.test]\n")

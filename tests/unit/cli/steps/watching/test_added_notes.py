@@ -56,7 +56,7 @@ class Sandbox:
         return [one.sender for one in self.notes.to(State(questions=questions)).questions]
 
 
-def test_the_sender_is_looked_for_once_and_added_when_it_is_known() -> None:
+def test_looks_up_the_sender_once_and_adds_it_when_known() -> None:
     sandbox = Sandbox({CLIENT: "curl -s"})
     assert sandbox.senders(asked()) == [""]
     assert sandbox.found.wait(5)
@@ -64,7 +64,7 @@ def test_the_sender_is_looked_for_once_and_added_when_it_is_known() -> None:
     assert sandbox.asked == [(CLIENT,)]
 
 
-def test_a_sender_is_forgotten_with_its_question_because_another_program_may_get_the_port() -> None:
+def test_forgets_a_sender_with_its_question() -> None:
     sandbox = Sandbox({CLIENT: "curl -s"}, {CLIENT: "node"})
     sandbox.senders(asked())
     assert sandbox.found.wait(5)
@@ -87,7 +87,7 @@ def test_questions_are_shown_without_a_sender_if_the_sandbox_does_not_say_it(
     assert (sandbox.asked, sandbox.found.is_set()) == ([(CLIENT,)], False)
 
 
-def test_questions_that_come_while_the_sandbox_is_asked_are_looked_for_together_afterwards() -> None:
+def test_looks_up_questions_that_arrive_meanwhile_together() -> None:
     first, second = threading.Event(), threading.Event()
     sandbox = Sandbox({CLIENT: "a"}, {OTHER: "b"})
     look = sandbox.look
@@ -122,11 +122,11 @@ def test_questions_that_come_while_the_sandbox_is_asked_are_looked_for_together_
         (asked(rule="", method="M-SEARCH?"), ()),
     ],
 )
-def test_risks_are_those_of_what_would_be_allowed(question: Question, risks: tuple[str, ...]) -> None:
+def test_notes_the_risks_of_what_would_be_allowed(question: Question, risks: tuple[str, ...]) -> None:
     assert risks_of(question) == risks
 
 
-def test_a_site_that_takes_uploads_from_anyone_is_named() -> None:
+def test_notes_a_site_that_accepts_uploads_from_anyone() -> None:
     (_, upload) = risks_of(asked(rule="POST https://transfer.sh/x"))
     assert upload.startswith("transfer.sh ")
     notes = AddedNotes(lambda _: {}, lambda: None)
@@ -135,7 +135,7 @@ def test_a_site_that_takes_uploads_from_anyone_is_named() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_the_agent_container_is_asked_as_its_own_user(docker: FakeDocker) -> None:
+def test_runs_the_lookup_in_the_agent_container_as_its_user(docker: FakeDocker) -> None:
     with_containers(docker, proxy="healthy", agent="healthy")
     docker.says("clients", out=json.dumps({CLIENT: "curl\x1b", OTHER: "x"}))
     project = open_project(None, cwd=Path.cwd())
@@ -148,6 +148,6 @@ def test_the_agent_container_is_asked_as_its_own_user(docker: FakeDocker) -> Non
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("state", ["exited", "paused"])
-def test_a_container_that_does_not_run_is_not_asked(docker: FakeDocker, state: str) -> None:
+def test_does_not_ask_a_stopped_container(docker: FakeDocker, state: str) -> None:
     with_containers(docker, proxy="healthy", agent=state)
     assert sandbox_clients(open_project(None, cwd=Path.cwd()), (CLIENT,)) == {}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from agent_sandbox.cli.steps.watching.backlog import Backlog
 
 
-def test_the_newest_are_kept_and_the_others_counted() -> None:
+def test_keeps_the_newest_and_counts_the_others() -> None:
     backlog = Backlog[int](3)
     for number in range(10_000):
         backlog.add(number)

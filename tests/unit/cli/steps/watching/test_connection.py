@@ -59,7 +59,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
     return with_containers(docker, proxy="healthy")
 
 
-def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_carries_reports_and_answers(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "user_name", lambda: "ana")
     heard = Path("heard")
     up.says(WATCH, script=f"echo {shlex.quote(STATE)}; echo noise; head -n 1 > {heard}")
@@ -74,7 +74,7 @@ def test_reports_come_in_and_answers_go_out_over_one_command(up: FakeDocker, mon
     assert len([call for call in up.calls if "watch --answers" in call]) == 1
 
 
-def test_questions_and_answers_go_to_the_webhook(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sends_questions_and_answers_to_the_webhook(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (STATE, json.dumps({"record": {"event": "grant"}}), json.dumps({"dropped": 1}))
     up.says(WATCH, script="; ".join(f"echo {shlex.quote(line)}" for line in lines))
     told: list[object] = []
@@ -105,14 +105,14 @@ def test_questions_are_reported_again_when_more_is_known_about_them(
     assert len(watched.reports) == 2
 
 
-def test_somebody_can_ask_although_the_policy_does_not(up: FakeDocker) -> None:
+def test_asking_works_without_settings_ask_in_the_policy(up: FakeDocker) -> None:
     up.says(WATCH.replace(" --control", " --asks --control"), script=f"echo {shlex.quote(STATE)}")
     watched = Watched()
     watched.watch(asks=True)
     assert len(watched.reports) == 1
 
 
-def test_connects_again_and_more_slowly_each_time(up: FakeDocker) -> None:
+def test_reconnects_with_increasing_delays(up: FakeDocker) -> None:
     up.says(WATCH, code=1)
     watched = Watched(losses=4)
     watched.watch()
@@ -121,7 +121,7 @@ def test_connects_again_and_more_slowly_each_time(up: FakeDocker) -> None:
         watched.connection.answer(3, "once")
 
 
-def test_a_proxy_that_does_not_run_is_a_problem(project: Path, docker: FakeDocker) -> None:
+def test_a_stopped_proxy_is_a_problem(project: Path, docker: FakeDocker) -> None:
     assert project.exists()
     with_containers(docker)
     with pytest.raises(UserError, match="the stack is not running"):

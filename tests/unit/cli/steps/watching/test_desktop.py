@@ -45,7 +45,7 @@ def desktop(
     return Desktop(environ={"PATH": str(folder), display: ":0"}, platform=platform, clock=lambda: clock[0])
 
 
-def test_new_questions_are_one_notification_in_a_while(tmp_path: Path, started: list[tuple[str, ...]]) -> None:
+def test_combines_new_questions_into_one_notification(tmp_path: Path, started: list[tuple[str, ...]]) -> None:
     now = [100.0]
     shown = desktop(tmp_path, "notify-send", now=now)
     for state in (asks(), asks(1), asks(1), asks(1, 2)):
@@ -60,7 +60,7 @@ def test_new_questions_are_one_notification_in_a_while(tmp_path: Path, started: 
     ]
 
 
-def test_on_macos_the_text_is_no_part_of_the_script(tmp_path: Path, started: list[tuple[str, ...]]) -> None:
+def test_passes_the_text_as_an_argument_on_macos(tmp_path: Path, started: list[tuple[str, ...]]) -> None:
     desktop(tmp_path, "osascript", platform="darwin").report(asks(1))
     ((program, *words),) = started
     assert (program, words[-1]) == (str(tmp_path / "osascript"), "P&amp;T new.test waits for you")
@@ -68,14 +68,14 @@ def test_on_macos_the_text_is_no_part_of_the_script(tmp_path: Path, started: lis
 
 
 @pytest.mark.parametrize(("name", "display"), [("notify-send", "TERM"), ("other", "WAYLAND_DISPLAY")])
-def test_without_a_desktop_nothing_is_started(
+def test_starts_nothing_without_a_desktop(
     tmp_path: Path, started: list[tuple[str, ...]], name: str, display: str
 ) -> None:
     desktop(tmp_path, name, display=display).report(asks(1))
     assert started == []
 
 
-def test_no_program_of_a_project_is_started(tmp_path: Path, started: list[tuple[str, ...]]) -> None:
+def test_starts_no_program_of_a_project(tmp_path: Path, started: list[tuple[str, ...]]) -> None:
     (tmp_path / ".devcontainer").mkdir()
     desktop(tmp_path, "notify-send").report(asks(1))
     assert started == []

@@ -99,7 +99,7 @@ def test_a_key_answers(key: str, given: tuple[object, ...]) -> None:
     assert seat.connection.given == [given]
 
 
-def test_nothing_is_answered_that_has_just_appeared_or_is_not_shown() -> None:
+def test_ignores_keys_for_a_question_that_just_appeared_or_is_not_shown() -> None:
     seat = Seat()
     seat.overlay.press("a")
     seat.asks(ASKED)
@@ -122,7 +122,7 @@ GONE = (
 )
 
 
-def test_a_question_that_is_replaced_is_said_to_be_gone_and_a_key_for_it_answers_nothing() -> None:
+def test_a_key_for_a_replaced_question_answers_nothing() -> None:
     seat = Seat()
     seat.asks(ASKED)
     other = replace(ASKED, id=4, url="https://other.test/")
@@ -138,7 +138,7 @@ def test_a_question_that_is_replaced_is_said_to_be_gone_and_a_key_for_it_answers
     assert (seat.connection.given, seat.shows()[2]) == ([(4, "once", None)], "  POST https://other.test/")
 
 
-def test_the_last_question_that_is_gone_is_noted_before_keys_are_for_the_agent_again() -> None:
+def test_notes_that_the_last_question_is_gone_before_passing_keys_on() -> None:
     seat = Seat()
     for key in ("", "escape"):
         seat.asks(ASKED)
@@ -151,14 +151,14 @@ def test_the_last_question_that_is_gone_is_noted_before_keys_are_for_the_agent_a
 
 
 @pytest.mark.parametrize("key", ["a", "d", "p", "escape"])
-def test_what_the_user_answered_or_left_for_later_is_not_said_to_be_gone(key: str) -> None:
+def test_does_not_report_answered_or_postponed_questions_as_gone(key: str) -> None:
     seat = Seat()
     seat.asks(ASKED)
     seat.overlay.press(key)
     assert seat.asks() == []
 
 
-def test_after_a_restart_of_the_proxy_a_number_means_another_question() -> None:
+def test_question_numbers_start_again_after_a_restart_of_the_proxy() -> None:
     seat = Seat()
     seat.asks(ASKED)
     seat.overlay.lost("the proxy does not answer")
@@ -169,7 +169,7 @@ def test_after_a_restart_of_the_proxy_a_number_means_another_question() -> None:
     assert seat.connection.given == []
 
 
-def test_a_group_is_the_same_while_its_questions_come_and_go() -> None:
+def test_a_group_stays_the_same_while_its_questions_change() -> None:
     seat = Seat()
     several = [replace(ASKED, id=number, host=f"h{number}.flood.test") for number in range(1, 7)]
     seat.asks(*several[:1])
@@ -180,7 +180,7 @@ def test_a_group_is_the_same_while_its_questions_come_and_go() -> None:
     assert [number for number, *_ in seat.connection.given] == [2, 3, 4, 5, 6]
 
 
-def test_escape_leaves_the_question_to_others() -> None:
+def test_escape_postpones_the_question() -> None:
     seat = Seat()
     assert seat.asks(ASKED, replace(ASKED, id=4))[0] == ("app-1: a request waits for you, 1 of 2, 60 seconds left")
     seat.overlay.press("escape")
@@ -207,7 +207,7 @@ def test_a_group_can_only_be_denied() -> None:
     assert seat.connection.given == [(number, "deny", None) for number in range(1, 5)]
 
 
-def test_a_rule_that_cannot_be_shown_whole_cannot_be_granted() -> None:
+def test_cannot_grant_a_rule_that_does_not_fit_the_screen() -> None:
     for rule in ("", "x" * (LONGEST_RULE + 1)):
         seat = Seat()
         shown = seat.asks(replace(ASKED, rule=rule))
@@ -230,7 +230,7 @@ def test_the_longest_question_fits_on_a_small_terminal() -> None:
     assert max(map(len, seat.shows(columns=400)[1:])) < 100
 
 
-def test_says_why_an_answer_failed() -> None:
+def test_shows_why_an_answer_failed() -> None:
     seat = Seat()
     seat.asks(ASKED, replace(ASKED, id=99))
     seat.overlay.report(Reply(error="this question is closed"))

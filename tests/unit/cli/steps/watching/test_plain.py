@@ -104,7 +104,7 @@ def test_a_question_is_printed_once_with_its_answers(seat: Seat) -> None:
     ]
 
 
-def test_notes_are_printed_and_who_sent_it_as_soon_as_that_is_known(seat: Seat) -> None:
+def test_prints_notes_and_the_sender_once_known(seat: Seat) -> None:
     asked = question(3, risks=("an address",), headers="host")
     known = replace(asked, sender="curl -s")
     for one in (asked, known, known, question(4, sender="npm ci")):
@@ -125,7 +125,7 @@ class Named(Answers):
         self.project, self.on_report, self.on_lost = project, on_report, on_lost
 
 
-def test_with_several_stacks_a_line_begins_with_the_number_of_one(
+def test_lines_begin_with_the_number_of_the_stack_if_there_are_several(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "Connection", Named)
@@ -190,7 +190,7 @@ def test_an_answer_names_its_question(seat: Seat, text: str, given: tuple[object
 @pytest.mark.parametrize(
     ("text", "said"), [("a", HELP[0]), ("3x", HELP[0]), ("4a", "question 4 is no longer open: "), ("", "")]
 )
-def test_anything_else_answers_nothing(seat: Seat, text: str, said: str) -> None:
+def test_other_input_answers_nothing(seat: Seat, text: str, said: str) -> None:
     seat.screen.report(State(questions=(question(3),)))
     assert seat.sees
     assert seat.types(text)
@@ -262,7 +262,7 @@ def test_answers_are_read_until_one_says_to_end(seat: Seat) -> None:
     assert (seat.sees, seat.connection.given) == (["no grants", "no grants"], [("ended",)])
 
 
-def test_says_which_requests_wait_for_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_which_requests_wait_for_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Plain()
     screen.report(State(ask="unlisted"))
     screen.report(State(ask="unlisted"))

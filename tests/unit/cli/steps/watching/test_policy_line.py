@@ -26,7 +26,7 @@ HERE = PolicyLine(file=Path("/p/policy.yaml"), line=7)
         ({}, 1),
     ],
 )
-def test_the_line_is_that_of_the_rule_or_of_the_nearest_one(tmp_path: Path, record: dict[str, Any], line: int) -> None:
+def test_finds_the_line_of_the_rule_or_of_the_nearest_one(tmp_path: Path, record: dict[str, Any], line: int) -> None:
     assert policy_line(tmp_path, record) == PolicyLine(file=tmp_path / POLICY, line=line)
 
 
@@ -58,7 +58,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"VISUAL": "hx"}, ("hx", "/p/policy.yaml:7")),
     ],
 )
-def test_each_editor_gets_the_line_as_it_takes_it(
+def test_passes_the_line_in_each_editors_syntax(
     programs: Path, variables: dict[str, str], argv: tuple[str, ...]
 ) -> None:
     program, *others = editor_command(HERE, {"PATH": str(programs), **variables}, project=Path("/p"))
@@ -67,19 +67,19 @@ def test_each_editor_gets_the_line_as_it_takes_it(
 
 
 @each("variables", [{}, {"EDITOR": ""}, {"EDITOR": "vim '"}, {"EDITOR": "emacs"}, {"EDITOR": "./vim"}])
-def test_without_an_editor_it_says_how_to_name_one(programs: Path, variables: dict[str, str]) -> None:
+def test_explains_how_to_configure_an_editor(programs: Path, variables: dict[str, str]) -> None:
     with pytest.raises(UserError) as raised:
         editor_command(HERE, {"PATH": str(programs), **variables}, project=Path("/p"))
     (problem,) = raised.value.problems
     assert str(problem) == "EDITOR: names no editor that is installed; export EDITOR=vim, or another one"
 
 
-def test_an_editor_in_the_project_is_not_run(programs: Path) -> None:
+def test_does_not_run_an_editor_from_the_project(programs: Path) -> None:
     with pytest.raises(UserError):
         editor_command(HERE, {"PATH": str(programs), "EDITOR": "hx"}, project=programs.parent)
 
 
-def test_an_editor_in_the_project_is_not_run_by_its_path_either(
+def test_does_not_run_an_editor_from_the_project_by_its_path(
     programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(programs)
@@ -118,6 +118,6 @@ def test_the_rule_for_a_denied_request_is_the_narrowest(project: Path) -> None:
         assert suggested_rule(project, {**DENIED, "cause": cause}).rule.text == "GET https://new.example.com/a"
 
 
-def test_what_no_rule_would_allow_has_none(project: Path) -> None:
+def test_no_rule_for_a_request_that_no_rule_could_allow(project: Path) -> None:
     with pytest.raises(UserError, match="no rule is suggested: "):
         suggested_rule(project, {**DENIED, "cause": "address"})

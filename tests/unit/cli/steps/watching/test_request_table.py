@@ -24,7 +24,7 @@ def paths(table: RequestTable) -> list[str]:
     return [str(table.get_row(row)[2]).rpartition("/")[2] for row in table.rows]
 
 
-async def test_requests_are_those_of_one_stack_and_with_the_text() -> None:
+async def test_filters_requests_by_stack_and_text() -> None:
     screen = Shows()
     async with screen.run_test(size=(80, 24)):
         table = screen.table
@@ -68,7 +68,7 @@ async def test_the_selection_moves_once_for_requests_that_came_together(monkeypa
         assert (moves, screen.table.entry) == ([29], ("a", RECORD | {"path": "/29"}))
 
 
-async def test_what_comes_during_a_pause_is_shown_after_it() -> None:
+async def test_shows_requests_that_arrived_during_a_pause_afterwards() -> None:
     screen = Shows()
     async with screen.run_test(size=(80, 24)):
         table = screen.table

@@ -145,7 +145,7 @@ async def test_details_that_do_not_fit_scroll_and_keep_their_place() -> None:
         assert seat.screen.focused == seat.screen.query_one("#requests")
 
 
-async def test_without_settings_ask_only_rules_that_ask_make_requests_wait() -> None:
+async def test_only_rules_that_ask_make_requests_wait_without_settings_ask() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         seat.screen.show("app-1", State())
@@ -210,7 +210,7 @@ async def test_a_flood_is_one_line_that_can_only_be_denied() -> None:
         assert seat.said[-1] == GONE_GROUP
 
 
-async def test_requests_are_listed_as_they_are_and_filtered() -> None:
+async def test_lists_and_filters_requests() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         seat.decided(RECORD, RECORD | {"event": "health"}, RECORD | {"host": "c.test", "decision": "allow"})
@@ -266,7 +266,7 @@ async def test_several_stacks_are_listed_and_their_questions_name_them() -> None
         assert stacks_of(seat) == ["    all", "off app-1", "?2  app-2"]
 
 
-async def test_the_requests_of_one_stack_are_shown_alone() -> None:
+async def test_shows_the_requests_of_one_stack() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         seat.screen.add("app-2", Answers())
@@ -360,7 +360,7 @@ async def test_replies_and_errors_are_shown() -> None:
         ]
 
 
-async def test_of_a_flood_of_decisions_the_last_are_shown_and_the_others_counted_now_and_then() -> None:
+async def test_shows_the_last_decisions_of_a_flood_and_counts_the_others() -> None:
     seat = Seat()
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         for _ in range(3):

@@ -92,14 +92,14 @@ def test_nothing_is_watched_after_the_end() -> None:
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(("state", "runs"), [("healthy", True), ("unhealthy", True), ("exited", False)])
-def test_a_project_is_watched_alone_if_it_has_no_clones(docker: FakeDocker, state: str, *, runs: bool) -> None:
+def test_watches_only_the_project_if_it_has_no_clones(docker: FakeDocker, state: str, *, runs: bool) -> None:
     mine = open_project(None, cwd=Path.cwd())
     with_containers(docker, proxy=state, agent="healthy")
     assert running_stacks(mine) == ((mine,) if runs else ())
     assert not [call for call in docker.calls if call.startswith("volume ls")]
 
 
-def test_clones_that_run_are_watched_with_their_project(
+def test_watches_running_clones_with_their_project(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(project)
@@ -113,7 +113,7 @@ def test_clones_that_run_are_watched_with_their_project(
     assert [one.name for one in running_stacks(mine)] == ["app-1", "app-fix-1-2"]
 
 
-def test_all_are_those_that_run_and_that_the_user_trusts(project: Path, docker: FakeDocker) -> None:
+def test_all_means_running_and_trusted_stacks(project: Path, docker: FakeDocker) -> None:
     trust(project)
     found = []
     for name, state in (("app-1", "healthy"), ("theirs", "healthy")):

@@ -183,7 +183,7 @@ def test_an_answer_is_sent_without_the_path_of_its_rule(world: World) -> None:
     assert "secret-path" not in json.dumps(sent)
 
 
-def test_many_questions_are_one_message_and_none_is_sent_twice(world: World) -> None:
+def test_sends_many_questions_in_one_message_and_none_twice(world: World) -> None:
     paused, slept = threading.Semaphore(0), list[float | None]()
 
     def pause(timeout: float | None = None) -> bool:
@@ -211,7 +211,7 @@ def test_many_questions_are_one_message_and_none_is_sent_twice(world: World) -> 
     assert sent[1]["text"] == "POST new.test and 63 more wait for an answer in app-1"
 
 
-def test_what_could_not_be_sent_is_tried_again_and_known_meanwhile(world: World) -> None:
+def test_retries_failed_messages_and_reports_the_failure_meanwhile(world: World) -> None:
     with Receiver(REFUSES, OK) as receiver:
         world.says(receiver)
         webhook = world.webhook(pause=0.01)
@@ -221,7 +221,7 @@ def test_what_could_not_be_sent_is_tried_again_and_known_meanwhile(world: World)
         eventually(lambda: world.failure() is None)
 
 
-def test_a_failure_names_the_receiver_and_not_its_path(world: World) -> None:
+def test_a_failure_names_the_receiver_without_its_path(world: World) -> None:
     with Receiver(REFUSES) as receiver:
         world.says(receiver)
         world.webhook(pause=1000.0).report(asks(1))
@@ -240,7 +240,7 @@ def test_a_receiver_that_hangs_delays_nothing(world: World) -> None:
         webhook.record(GRANT)
 
 
-def test_a_file_with_problems_is_a_failure_until_it_is_mended(world: World) -> None:
+def test_an_invalid_file_is_a_failure_until_it_is_fixed(world: World) -> None:
     with Receiver() as receiver:
         world.says(receiver, key="env:MISSING")
         webhook = world.webhook()
@@ -252,7 +252,7 @@ def test_a_file_with_problems_is_a_failure_until_it_is_mended(world: World) -> N
         assert message(receiver)["questions"]
 
 
-def test_of_two_that_watch_one_sends(world: World) -> None:
+def test_only_one_of_two_watchers_sends(world: World) -> None:
     with Receiver() as receiver:
         world.says(receiver)
         other = SenderLock(world.root, world.environ)
@@ -266,7 +266,7 @@ def test_of_two_that_watch_one_sends(world: World) -> None:
         assert len(message(receiver)["questions"]) == 1
 
 
-def test_a_new_proxy_asks_with_old_numbers(world: World) -> None:
+def test_sends_questions_of_a_restarted_proxy_with_repeated_numbers(world: World) -> None:
     with Receiver() as receiver:
         world.says(receiver)
         webhook = world.webhook()
@@ -278,7 +278,7 @@ def test_a_new_proxy_asks_with_old_numbers(world: World) -> None:
         assert [one["id"] for one in message(receiver)["questions"]] == [1]
 
 
-def test_nothing_runs_without_the_file(world: World) -> None:
+def test_starts_nothing_without_the_file(world: World) -> None:
     webhook = world.webhook()
     webhook.report(asks(1))
     webhook.record(GRANT)
