@@ -1,5 +1,6 @@
 """`agent-sandbox fetch [NAME]`."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
@@ -37,11 +38,17 @@ def fetch(name: Name = "", *, path: ProjectPath = None, most: Most = "", json: J
             continue
         except KeyboardInterrupt:
             say(f"interrupted: the clone {clone.name} is unchanged; run the command again to fetch the rest")
+            if json:
+                _emit(results)
             return INTERRUPTED
         if not json:
             emit_lines(fetched_lines(results[-1]))
     if json:
-        emit_json({"clones": [as_json(one) for one in results]})
+        _emit(results)
     if problems:
         raise UserError(problems)
     return FIXABLE if any(one.status.listing.refused for one in results) else DONE
+
+
+def _emit(results: Sequence[Fetched]) -> None:
+    emit_json({"clones": [as_json(one) for one in results]})

@@ -39,14 +39,15 @@ def test_prints_fetched_branches_refused_branches_and_uncommitted_files(
     )
 
 
+@pytest.mark.parametrize(("as_json", "out"), [(False, ""), (True, '{\n  "clones": []\n}\n')], ids=["text", "json"])
 def test_ctrl_c_ends_fetching_from_a_hostile_clone(
-    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str]
+    project: Path, driver: HereDriver, capsys: pytest.CaptureFixture[str], *, as_json: bool, out: str
 ) -> None:
     commit(driver.folder)
     with hostile_filter(driver.folder):
-        assert exit_code(fetch) == 130
+        assert exit_code(lambda: fetch(json=as_json)) == 130
     said = "interrupted: the clone fix-1 is unchanged; run the command again to fetch the rest\n"
-    assert capsys.readouterr() == ("", said)
+    assert capsys.readouterr() == (out, said)
     assert git(project, "for-each-ref", "refs/remotes/box") == ""
 
 
