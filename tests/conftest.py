@@ -1,4 +1,4 @@
-"""How long the laws are tried, and what the attacks came to."""
+"""Hypothesis profiles, the order of the tests, and the score of the attacks."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ import score
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
-# Whoever started the tests may ignore signals, as `nohup` and background jobs do. Programs that the tests start would
+# The parent process may ignore signals, as `nohup` and background jobs do. Programs that the tests start would
 # inherit that, and a shell cannot trap what was ignored when it started.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT):
@@ -34,7 +34,7 @@ settings.register_profile(
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# Output is neither coloured nor wrapped, whatever the shell of who runs the tests says.
+# Output is neither coloured nor wrapped, whatever the environment says.
 for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"):
     os.environ.pop(name, None)
 # Commands print times in the local zone; the tests expect UTC.
@@ -104,7 +104,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "LoadScop
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Where every attack was tried, print the score and write the report."""
+    """If every attack was tried, print the score and write the report."""
     tried = dict(_tried(terminalreporter))
     if all(any(score.is_of(test, name) for name in tried) for test in score.named()):
         rows = score.judge(tried)

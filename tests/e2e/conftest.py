@@ -1,4 +1,4 @@
-"""Fixtures of the tests on a real engine; what they hand out is in tests/lab/real_stacks.py."""
+"""Fixtures of the tests on a real engine; their classes are in tests/lab/real_stacks.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all that lies here: it needs an engine."""
+    """Mark all tests of this folder: they need an engine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.docker)
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what the tests say yes to apart from what the user has."""
+    """Keep the projects that the tests trust apart from the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
@@ -31,14 +31,14 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
-    """Start the stand-in, in an image that has git, and remove it in the end."""
+    """Start the stand-in for the internet, in an image with git, and remove it at the end."""
     yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image("claude"))
     remove_network()
 
 
 @pytest.fixture(scope="module")
 def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projects]:
-    """A maker of projects whose stacks end with the module."""
+    """Make projects whose stacks are removed after the module."""
     folder = tmp_path_factory.mktemp("projects")
     for parent in (folder, folder.parent):
         parent.chmod(0o755)  # the stack's users are not the user who runs the tests
@@ -49,7 +49,7 @@ def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def claude(projects: Projects) -> Project:
-    """A running stack of Claude Code's, with an image of its own."""
+    """A running stack of Claude Code with its own image."""
     project = projects.make("app", "claude")
     use_own_image(project)
     project.sandbox("up")

@@ -22,7 +22,7 @@ MARK = "canary7c1e94b0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """Where a client keeps its sign-in, what it writes there, and how it is made to talk without a key."""
+    """The file of a client's sign-in, its content, and how to make the client talk without a key."""
 
     folder: str  # the variable that names the directory, or the one with all of the user's
     file: str

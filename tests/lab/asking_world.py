@@ -1,4 +1,4 @@
-"""Questions and grants without a proxy: a policy, a clock, and timers that ring when the test says so."""
+"""Questions and grants without a proxy: a policy, a clock, and timers that the test fires."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Timer:
-    """Rings when the test says so, unless it was cancelled."""
+    """A timer that the test fires, unless it was cancelled."""
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
         self.seconds, self.call, self.cancelled = seconds, call, False
@@ -72,7 +72,7 @@ class World:
         self.changes += 1
 
     def ask(self, line: str, *, websocket: bool = False, **more: Any) -> tuple[Exchange, str]:
-        """Have a request wait; return it, and why nobody is asked."""
+        """Make a request wait; return it, and the reason if no person is asked."""
         asked = request(line)
         exchange = open_exchange(HEAD, TUNNEL, started=0)
         exchange.websocket = websocket

@@ -1,4 +1,4 @@
-"""The stand of the attacks: the real proxy, an allowed server, and an evil one that must never get a byte."""
+"""The test bench of the attacks: the real proxy, an allowed server, and an evil one that must never get a byte."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EVIL = ("evil.test", "evilallowed.test", "allowed.test.evil.test", "wild.test", 
 
 @dataclass
 class Stand:
-    """Everything that takes part in an attack."""
+    """The proxy and the servers of an attack."""
 
     proxy: ProxyProcess
     allowed: Capture
@@ -59,13 +59,13 @@ class Stand:
     evil: Capture
 
     def forget(self) -> None:
-        """Make ready for the next attack."""
+        """Forget all records and requests, before the next attack."""
         self.proxy.forget()
         for capture in (self.allowed, self.allowed_plain, self.evil):
             capture.forget()
 
     def assert_nothing_got_out(self) -> None:
-        """The verdict: no byte, and no connection."""
+        """Assert that no server got a connection or a byte."""
         for capture in (self.allowed, self.allowed_plain, self.evil):
             assert (bytes(capture.raw), capture.connections) == (b"", 0)
 
@@ -84,7 +84,7 @@ def dated_certificate(folder: Path, trusted: Path, host: str, *, days: int) -> P
 
 
 def badly_certified(folder: Path, trusted: Path) -> dict[str, Path]:
-    """Make certificates that are not to be believed; return them by the host that shows them."""
+    """Make certificates that must be rejected; return them by host."""
     (folder / "untrusted").mkdir()
     make_authority(folder / "untrusted", ["untrusted.wild.test"])
     load_authority(folder / "alone", now=now_utc())

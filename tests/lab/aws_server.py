@@ -92,7 +92,7 @@ class Visitor(BaseHTTPRequestHandler):
 
 
 def content(body: bytes, form: str) -> bytes:
-    """Return what was uploaded, taken out of AWS's own chunks if it came in such."""
+    """Return the uploaded data, without AWS's chunk framing."""
     if not form.startswith("STREAMING-"):
         return body
     found = b""
@@ -108,7 +108,7 @@ def content(body: bytes, form: str) -> bytes:
 def fault(  # noqa: PLR0917 - the parts of a request
     method: str, path: str, query: str, fields: Sequence[tuple[str, str]], body: bytes, token: str | None
 ) -> str:
-    """Return what is wrong with a signature, an empty text if nothing is."""
+    """Return why a signature is wrong, "" if it is right."""
     given = dict(fields)
     scheme, _, rest = given.get("authorization", "").partition(" ")
     parts = dict(part.strip().split("=", 1) for part in rest.split(",") if "=" in part)

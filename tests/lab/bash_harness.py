@@ -56,14 +56,14 @@ class Shell:
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
-    """A stand-in for the proxy: answers everything with a status and our header, and remembers what was asked."""
+    """A stand-in for the proxy: answers every request with one status and our header, and records the requests."""
 
     status = 403
     verdict = "blocked"
     asked: tuple[str, ...] = ()
 
     def answer(self) -> None:
-        """Deny, or do what the test has set."""
+        """Deny, or answer as the test has configured."""
         type(self).asked += (f"{self.command} {self.path}",)
         self.send_response(self.status)
         self.send_header("x-agent-sandbox", self.verdict)
@@ -78,7 +78,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandInProxy:
-    """Where the stand-in listens, and what it was asked."""
+    """The address of the stand-in, and the requests that it got."""
 
     address: str
     answers: type[Answers]
@@ -112,7 +112,7 @@ threading.Event().wait()
 
 
 def namespace(*prefix: str) -> subprocess.Popen[str]:
-    """Start a process that holds a network namespace of its own."""
+    """Start a process in a new network namespace."""
     before = Path("/proc/self/ns/net").readlink()
     holder = subprocess.Popen((*prefix, "sleep", "600"), text=True)
     while Path(f"/proc/{holder.pid}/ns/net").readlink() == before or b"sleep" not in cmdline(holder.pid):

@@ -64,7 +64,7 @@ OWN = ("ts", "time", "duration_ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server sends for one request: its pieces, one after the other, and whether it closes behind them."""
+    """The response to one request: its pieces, in order, and whether the server closes afterwards."""
 
     pieces: tuple[bytes, ...]
     closes: bool = False
@@ -76,7 +76,7 @@ OK = Answer(pieces=(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What came of one client connection.
+    """The result of one client connection.
 
     Two are equal however many server connections they took: `by_connection` is left out.
     """
@@ -100,7 +100,7 @@ class Echoing:
 
 
 class Unhurried(FairScheduler):
-    """Lets nobody wait: what took long did so because the machine is busy."""
+    """A scheduler without pauses: on a busy machine, everything takes long."""
 
     @override
     def wait(self, took: float) -> float:
@@ -202,7 +202,7 @@ class Connection:
             raise
 
     async def serve(self, packets: tuple[bytes, ...], *, halves: bool) -> Seen:
-        """Send the packets, one after the other, and perhaps the end; return what came of it."""
+        """Send the packets in order, and the end if wanted; return the result."""
         theirs, ours = socket.socketpair()
         ours.settimeout(0)
         streams = await asyncio.open_connection(sock=theirs)
@@ -240,7 +240,7 @@ class Connection:
         )
 
     async def _settle(self, client: socket.socket) -> bool:
-        """Let everyone say what they have to say. Return whether the proxy has closed the connection."""
+        """Exchange data until no side has any left. Return whether the proxy has closed the connection."""
         closed = await self._until_quiet(client)
         while [server for server in self.servers if server.speak()]:
             closed |= await self._until_quiet(client)
@@ -285,7 +285,7 @@ class BothPaths:
     def seen(
         self, packets: tuple[bytes, ...], answers: tuple[Answer, ...] = (), *, halves: bool = False
     ) -> tuple[Seen, Seen]:
-        """Return what came of it on the lane, and on mitmproxy's path."""
+        """Return the results on the lane and on mitmproxy's path."""
         lane, other = (asyncio.run(self._one(name, packets, answers, halves=halves)) for name in PATHS)
         return lane, other
 

@@ -1,4 +1,4 @@
-"""A server that keeps every byte it is sent: what an attack test judges by.
+"""A server that records every byte that it receives: the evidence of an attack test.
 
 It plays the internet on loopback, over TLS when it is given a certificate, and answers each HTTP/1 request with what
 stands in `answers` for its path, else with a 200 that repeats the request line. An answer that is a function gets the

@@ -56,7 +56,7 @@ def builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKe
 
 
 def alternative_name(host: str) -> x509.GeneralName:
-    """Return a host as it stands in a certificate."""
+    """Return a host in the form that certificates use."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Code for `sabotage`: the proxy runs with some other limits, so that a test need not reach the real ones."""
+"""Code for `sabotage` that lowers some limits of the proxy, which a test can then reach."""
 
 from __future__ import annotations
 

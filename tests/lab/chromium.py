@@ -150,7 +150,7 @@ class Chromium:
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def screenshot(self, file: Path, *, width: int = 1200, height: int = 800, dark: bool = False) -> None:
-        """Save what it shows as PNG."""
+        """Save a screenshot as PNG."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -164,7 +164,7 @@ def _is_load(event: Mapping[str, Any], document: str) -> bool:
 
 
 def report(events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the requests of a page with their results, then its errors and what it wrote to the console."""
+    """Return the requests of a page with their results, then its errors and its console output."""
     requests: dict[str, str] = {}
     results: dict[str, str] = {}
     messages = []

@@ -70,7 +70,7 @@ def remove_bazaar(name: str = BAZAAR) -> None:
 
 
 def remove_clients_image() -> None:
-    """Remove it; the engine's cache still has what it was built of."""
+    """Remove it; the engine's cache keeps its layers."""
     run("docker", "image", "rm", "--force", IMAGE, check=False)
 
 

@@ -18,7 +18,7 @@ BEGIN, END = "<!-- from tests/lab/clients.yaml -->\n", "<!-- so far -->\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """How a client is run, what shows that it worked, and what it says of a host that is not allowed."""
+    """The command of a client, and its output for an allowed and for a denied host."""
 
     name: str
     run: str
@@ -43,7 +43,7 @@ def clients() -> Sequence[Client]:
 
 
 def table() -> str:
-    """Return what the page says."""
+    """Return the text of the page."""
     head = "| client | with proxy variables | without | a denial reads, with them | without |"
     return "\n".join([head, "| --- | --- | --- | --- | --- |", *(client.row for client in clients())])
 

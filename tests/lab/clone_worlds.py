@@ -200,7 +200,7 @@ def _is_running(process: int) -> bool:
 
 
 def fetched_clone(*, changed: tuple[str, ...] = (), complete: bool = True, refused: str = "") -> Fetched:
-    """Return what was fetched from a clone with two new commits."""
+    """Return the result of fetching from a clone with two new commits."""
     clone = Clone(project=Path("/p"), name="fix-1", root=Path("/c/fix-1"), title="app-fix-1")
     branch = Branch(name="main", reference="refs/remotes/box/fix-1/main", commit="a" * 40, before="", commits=2, new=2)
     listing = Listing(

@@ -22,7 +22,7 @@ WHO = ("-c", "user.name=you", "-c", "user.email=you@example.com", "-c", "init.de
 
 
 def again(document: str, run: Run) -> str:
-    """Return the document with what its commands print now, in the current directory, one after the other."""
+    """Return the document with the current output of its commands, which run in order in the current directory."""
     codes = [0]
 
     def answered(line: str) -> str:

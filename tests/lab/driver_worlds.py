@@ -72,7 +72,7 @@ class FakeWorld:
         return "sharer"
 
     def end(self) -> None:
-        """Leave nothing: the fake lies in the test's own directory."""
+        """Do nothing: the fake is in the test's own directory."""
 
     def _answer(self) -> None:
         network = network_name(self.project.name)

@@ -60,7 +60,7 @@ def agent_sandbox(
 
 
 def engine_answers() -> bool:
-    """Say whether a Docker engine can be used here."""
+    """Return whether a Docker engine is available."""
     try:
         return run("docker", "info", check=False).returncode == 0
     except FileNotFoundError:

@@ -39,7 +39,7 @@ def second_client() -> Iterator[docker.DockerClient]:
 
 
 def containers(client: docker.DockerClient, project: str) -> dict[str, dict[str, Any]]:
-    """Return what the API says of each container of a project, by service."""
+    """Return the API's description of each container of a project, by service."""
     label = f"com.docker.compose.project={project}"
     listed = client.api.containers(all=True, filters={"label": label})
     found = (client.api.inspect_container(one["Id"]) for one in listed)

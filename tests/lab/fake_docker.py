@@ -1,4 +1,4 @@
-"""A `docker` for tests without an engine: a real program on PATH that says what it was told to say."""
+"""A `docker` for tests without an engine: a real program on PATH with configured answers."""
 
 import shlex
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import pytest
 
 @dataclass(slots=True)
 class FakeDocker:
-    """Answers by the first rule whose words stand in the arguments; anything else is an error that says so."""
+    """Answers with the first rule whose words are in the arguments; any other command is an error."""
 
     folder: Path
     rules: list[str] = field(default_factory=list)
@@ -25,7 +25,7 @@ class FakeDocker:
 
     @property
     def calls(self) -> list[str]:
-        """What was asked so far: one line of arguments each."""
+        """The arguments of the calls so far, one line each."""
         log = self.folder / "calls"
         return log.read_text().splitlines() if log.exists() else []
 

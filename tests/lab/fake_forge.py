@@ -30,7 +30,7 @@ class Answer:
 
 
 def repository(path: str) -> None:
-    """Make the repository that a path lies in, with one commit, if it is not there."""
+    """Make the repository that contains a path, with one commit, unless it exists."""
     place = ROOT / path.split("/")[2]
     if not place.exists():
         subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", place), check=True)
@@ -83,7 +83,7 @@ async def http_backend(root: Path, method: str, url: str, fields: Mapping[str, s
 
 
 def lfs(method: str, path: str, body: bytes) -> Answer:
-    """Say where objects go to and come from, take them, and give them."""
+    """Answer with the URLs of objects, receive objects, and send them."""
     if path.endswith("/objects/batch"):
         return batch(path.removesuffix("/batch"), json.loads(body))
     kept = ROOT / f"{path.rsplit('/', 1)[1]}.lfs"

@@ -111,7 +111,7 @@ class Visitor(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_events(self, events: Iterable[tuple[str, Any]], *, pause: float) -> None:
-        """Send server-sent events, each in a chunk of its own."""
+        """Send server-sent events, each in its own chunk."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -148,7 +148,7 @@ class SecureSocket(ssl.SSLSocket):
 
 
 class SecureServer(ThreadingHTTPServer):
-    """Does the handshake in the connection's own thread: a silent client holds up nobody."""
+    """Does the handshake in the connection's thread, where a silent client delays no other."""
 
     context: ssl.SSLContext
 

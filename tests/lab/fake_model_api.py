@@ -1,4 +1,4 @@
-"""What the model providers answer, as far as their command-line clients need it.
+"""The responses of model providers, as far as their command-line clients need them.
 
 A conversation without a model: a prompt that holds `run>>COMMAND<<` is answered with a call of the client's shell tool,
 and the tool's result comes back as the final text, so a test reads what the command printed inside the sandbox.
@@ -33,7 +33,7 @@ GREETING = "Hello from the stand-in."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """The model says something and is done."""
+    """The model answers with a text."""
 
     text: str
 
@@ -71,7 +71,7 @@ class Events:
 
 
 def next_turn(prompts: str, results: str) -> Say | Run:
-    """Decide what the model does, from all that the user said and all that tools returned."""
+    """Decide the model's next step from the user's messages and the results of tools."""
     wanted = COMMAND.search(prompts)
     if wanted and not results:
         return Run(command=wanted[1])
@@ -79,7 +79,7 @@ def next_turn(prompts: str, results: str) -> Say | Run:
 
 
 def next_edit(prompts: str) -> Say:
-    """Decide what a model without tools does: it writes the command into a file."""
+    """Decide the next step of a model without tools: it writes the command into a file."""
     _, has_run, output = prompts.partition(OUTPUT)
     wanted = COMMAND.search(prompts)
     if wanted and not has_run:
@@ -385,7 +385,7 @@ HOSTS: dict[str, Callable[[str, str, Any], Json | Events | None]] = {
 
 
 def answer(host: str, method: str, path: str, body: bytes) -> Json | Events | None:
-    """Return what this host's script says, or None when it has none for this."""
+    """Return the scripted response of this host, None if it has none."""
     script = HOSTS.get(host)
     if script is None:
         return None

@@ -1,4 +1,4 @@
-"""One package for each registry, made here: path -> what lies there."""
+"""One package for each registry, made here: the content by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the firewall container's `refusals` prints: nft's JSON, then the proxy's address and a number."""
+"""The output of `refusals` in the firewall container: nft's JSON, then the proxy's address and a number."""
 
 import json
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ async def say(send: Send, data: bytes, *, more: bool = True) -> None:
 
 
 async def download(scope: Message, _: Receive, send: Send) -> None:
-    """Send as many MiB as the query says, no two alike."""
+    """Send as many different MiB as the query asks for."""
     await begin(send, b"application/octet-stream")
     for number in range(int(scope["query_string"])):
         await say(send, number.to_bytes(8) + BLOCK)
@@ -56,7 +56,7 @@ async def download(scope: Message, _: Receive, send: Send) -> None:
 
 
 async def upload(_: Message, receive: Receive, send: Send) -> None:
-    """Tell the checksum of what is sent."""
+    """Send the checksum of that data."""
     checksum = hashlib.sha256()
     async for data in bodies(receive):
         checksum.update(data)

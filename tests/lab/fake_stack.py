@@ -1,4 +1,4 @@
-"""What a fake docker is asked of a stack, and what it says of its containers."""
+"""The questions about a stack to a fake docker, and its answers about the containers."""
 
 import json
 import os
@@ -28,12 +28,12 @@ def write_stack_file(root: Path, agent: str) -> str:
 
 
 def trust(root: Path) -> None:
-    """Say yes to a project as it is."""
+    """Trust a project in its current state."""
     open_store(os.environ).save(look(root, os.environ))
 
 
 def compose_line(root: Path) -> str:
-    """Return how compose is called for app-1 at `root`: with what was trusted there, and nothing else."""
+    """Return the compose command for app-1 at `root`, with exactly the files that were trusted there."""
     store = open_store(os.environ)
     (copy,) = store.copies(look(root, os.environ))
     return f"compose --project-name app-1 --project-directory .devcontainer --env-file /dev/null --file {copy}"
@@ -57,7 +57,7 @@ def with_running(docker: FakeDocker, *stacks: str) -> FakeDocker:
 
 
 def with_inspected(docker: FakeDocker, *found: dict[str, object]) -> FakeDocker:
-    """Have the containers that `docker inspect` says so much of."""
+    """Make `docker inspect` describe these containers."""
     docker.says("ps --all --quiet", out="".join(f"{container['Id']}\n" for container in found))
     return docker.says("inspect --type container", out=json.dumps(found))
 

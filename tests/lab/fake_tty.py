@@ -5,7 +5,7 @@ from typing import override
 
 
 class Screen(io.StringIO):
-    """A terminal that shows what is written to it. Its width comes from COLUMNS."""
+    """A terminal that records its output. Its width comes from COLUMNS."""
 
     @override
     def isatty(self) -> bool:

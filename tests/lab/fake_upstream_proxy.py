@@ -1,4 +1,4 @@
-"""A company's proxy on loopback: opens tunnels to where it is told, writes down what it is asked, and lies."""
+"""A company's proxy on loopback: opens tunnels to configured addresses, records requests, and can lie."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Company(Listening):
 
     @property
     def asked(self) -> list[str]:
-        """What it was asked for, line by line."""
+        """The requests that it got, line by line."""
         return [head.partition(b"\r\n")[0].decode() for head in self.heads]
 
     def forget(self) -> None:
@@ -53,7 +53,7 @@ class Company(Listening):
 
     @override
     def talk(self, stream: socket.socket) -> None:
-        """Read what is asked for, and tunnel there or lie."""
+        """Read a request, and open its tunnel or lie."""
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             byte = stream.recv(1)

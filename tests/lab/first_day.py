@@ -28,7 +28,7 @@ CONTROL = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What Ann types, her answer or the key that she presses at a question, what she must see, and the exit code."""
+    """One step: what Ann types, her answer or key at a question, the expected output, and the exit code."""
 
     type: str
     title: str = ""
@@ -39,7 +39,7 @@ class Step:
 
 
 class StepError(AssertionError):
-    """A step did not end as it should have: holds what was on the screen."""
+    """A step that failed, with the text on the screen."""
 
 
 def steps() -> list[Step]:
@@ -50,14 +50,14 @@ def steps() -> list[Step]:
 def sit_down(
     machine: UsersMachine, folder: Path, *, columns: int = 80, show: Callable[[str], object] = lambda _: None
 ) -> TypedShell:
-    """Open Ann's shell; `show` gets what is on the screen."""
+    """Open Ann's shell; `show` receives the text on the screen."""
     shell = TypedShell((*machine.as_ann, "zsh"), os.environ, folder, columns=columns, show=show)
     shell.read("", until=ENDED)
     return shell
 
 
 def take(step: Step, shell: TypedShell) -> None:
-    """Take one step, with its title as a comment, and check what is on the screen then."""
+    """Take one step, with its title as a comment, and check the screen afterwards."""
     said = ""
     if step.title:
         shell.read(f"# {step.title}\n", until=ENDED)

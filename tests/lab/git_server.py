@@ -1,4 +1,4 @@
-"""A git server over TLS on loopback, with git's own server behind it: nobody gets anything without the token.
+"""A git server over TLS on loopback, with git's own server behind it. Every request needs the token.
 
 Every repository that is asked for exists, with one commit. `/o/old.git` has been renamed to `/o/new.git`. Large files
 of github.com are on other hosts, with credentials of their own. Any other server has them beside the repository, and

@@ -1,4 +1,4 @@
-"""Projects with repositories of every kind, made by git from a number, and what git says that it acts on there."""
+"""Projects with repositories of every kind, made by git from a seed, and the files that git reports to act on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WHO = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "safe.direct
 
 
 def ask(folder: Path, *words: str) -> str | None:
-    """Return what git says, asked in a directory; nothing where it refuses."""
+    """Return git's output in a directory, "" if it refuses."""
     argv = ("git", *WHO, "-C", str(folder), *words)
     done = subprocess.run(argv, capture_output=True, env={**os.environ, **QUIET}, check=False)
     return os.fsdecode(done.stdout) if done.returncode == 0 else None
@@ -127,7 +127,7 @@ def nested(world: World) -> None:
 
 
 def apart(world: World) -> None:
-    """Make a repository whose own directory lies somewhere else in the project."""
+    """Make a repository whose git directory is elsewhere in the project."""
     world.add(world.new(), world.new() / "store")
 
 

@@ -81,7 +81,7 @@ class Visitor(BaseHTTPRequestHandler):
 
 
 def answer(document: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a value for each field of the operation; an id says which repository the operation names."""
+    """Return a value for each field of the operation; ids contain the repository that the operation names."""
     definitions = parse(document).definitions
     fragments = {one.name.value: one for one in definitions if isinstance(one, FragmentDefinitionNode)}
     (operation,) = (one for one in definitions if isinstance(one, OperationDefinitionNode))
@@ -99,7 +99,7 @@ class Values:
         self._fragments, self._repository = fragments, repository
 
     def of(self, node: Any, place: str) -> dict[str, Any]:
-        """Return the values of what a node selects."""
+        """Return the values of a node's selection."""
         found: dict[str, Any] = {}
         for one in node.selection_set.selections:
             if isinstance(one, FieldNode):

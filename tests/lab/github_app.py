@@ -1,4 +1,4 @@
-"""A stand-in for the part of GitHub's API that gives tokens to apps. It checks what the app has signed."""
+"""A stand-in for the part of GitHub's API that gives tokens to apps. It checks the app's signature."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PERMISSIONS = {"contents": "write", "metadata": "read", "issues": "write", "work
 
 @dataclass
 class GitHub:
-    """Which repositories an app is installed on, what it may do there, and the bodies of the requests for a token."""
+    """The repositories of an app, its permissions, and the bodies of the requests for a token."""
 
     key: rsa.RSAPrivateKey = field(default_factory=lambda: rsa.generate_private_key(65537, 2048))
     installed: set[str] = field(default_factory=lambda: {"me/app", "me/lib"})
@@ -78,7 +78,7 @@ class GitHub:
         return 201, {**said, "repositories": repositories}
 
     def installation(self, repository: str) -> tuple[int, object]:
-        """Return what the app may do in a repository."""
+        """Return the app's permissions in a repository."""
         if repository in self.renamed:
             return 301, {"message": "Moved Permanently"}
         if repository.lower() not in self.installed:

@@ -1,4 +1,4 @@
-"""A client that speaks HTTP/2 over a connection, and says whatever a test wants said."""
+"""An HTTP/2 client that sends any frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Http2Streams:
-    """The client's side of an HTTP/2 connection, without I/O. It sends what a test says, even if that is invalid."""
+    """The client's side of an HTTP/2 connection, without I/O. It sends any frames, even invalid ones."""
 
     def __init__(self) -> None:
         checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}

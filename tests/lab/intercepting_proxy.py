@@ -1,4 +1,4 @@
-"""A company's proxy as they are sold: it opens all TLS with an authority of its own, and wants credentials.
+"""A company's intercepting proxy: it opens all TLS with its own CA, and requires credentials.
 
 It is mitmproxy, as a process of its own: another program than the proxy under test has on that side.
 """
@@ -45,7 +45,7 @@ class Intercepting:
 
     @property
     def authority(self) -> Path:
-        """The certificate of its own authority."""
+        """The certificate of its CA."""
         return self.folder / "mitmproxy-ca-cert.pem"
 
     def __enter__(self) -> Self:

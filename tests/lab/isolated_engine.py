@@ -22,7 +22,7 @@ SECONDS = 60
 
 
 class Machine:
-    """One that is on, from the start. It keeps what is on its disk when it is cut off, and forgets the rest."""
+    """A running machine. It keeps its disk when the power is cut, and nothing else."""
 
     def __init__(self, folder: Path, *options: str, subordinate: str = "") -> None:
         """Turn it on: `options` are the engine's, `subordinate` is what its /etc/subuid and /etc/subgid say."""
@@ -48,7 +48,7 @@ class Machine:
         self._engine.wait(SECONDS)
 
     def remove(self) -> None:
-        """End it, and forget what was on its disk."""
+        """Stop it, and delete its disk."""
         self.cut_off()
         self._disk_held.communicate()
 
@@ -68,11 +68,11 @@ class Machine:
             time.sleep(0.1)
 
     def kill_engine(self) -> None:
-        """End the engine at once: what it has started goes on."""
+        """Kill the engine; its containers keep running."""
         self._signal_engine("KILL")
 
     def stop_engine(self) -> None:
-        """Tell the engine to end: it ends what it has started first."""
+        """Stop the engine; it stops its containers first."""
         self._signal_engine("TERM")
 
     def load(self, *images: str) -> None:

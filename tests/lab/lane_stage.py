@@ -1,4 +1,4 @@
-"""A session of the lane between a client and servers that say what a test wants said, all in one process."""
+"""A session of the lane between a client and servers that a test controls, all in one process."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class LaneStage:
         return self.servers[-1]
 
     async def get(self, until: bytes = b"", *, reader: asyncio.StreamReader | None = None) -> bytes:
-        """Return what the client receives: up to `until`, or all of it until the end."""
+        """Return what the client receives up to `until`, or up to the end."""
         source = reader or self.reader
         async with asyncio.timeout(SECONDS):
             with contextlib.suppress(ConnectionResetError):

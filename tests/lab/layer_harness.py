@@ -1,4 +1,4 @@
-"""The proxy's layers without a socket: bytes go in on one side, and what they lead to is kept."""
+"""The proxy's layers without a socket: bytes go in on one side, and the results are recorded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
 
 
 class Malformed:
-    """An addon that keeps what was malformed."""
+    """An addon that records malformed input."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -43,7 +43,7 @@ class Malformed:
 
 
 class LetThrough:
-    """Lets every request and every response through as it came, decided by no policy."""
+    """Lets every request and response through unchanged, without a policy."""
 
     @hook
     def requestheaders(self, exchange: Exchange, _: Tunnel) -> None:
@@ -124,7 +124,7 @@ class Wire:
         self.closed.append(self.client)
 
     def feed(self, event: events.Event) -> None:
-        """Give the layers an event, and do what they say."""
+        """Give the layers an event, and carry out their commands."""
         waiting = deque([event])
         while waiting:
             for command in self.layer.handle_event(waiting.popleft()):
@@ -182,17 +182,17 @@ class Wire:
 
     @property
     def to_client(self) -> bytes:
-        """What the client has got."""
+        """The bytes that the client has received."""
         return self.sent[self.client]
 
     @property
     def to_server(self) -> bytes:
-        """What the newest server has got."""
+        """The bytes that the newest server has received."""
         return self.sent[self.servers[-1]] if self.servers else b""
 
 
 class Http2Wire(Wire):
-    """A wire whose client speaks HTTP/2, and checks nothing of what it is told to send."""
+    """A wire whose client speaks HTTP/2 and sends anything unchecked."""
 
     def __init__(self, *addons: object, limits: Limits | None = None) -> None:
         checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}

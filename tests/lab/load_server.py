@@ -45,7 +45,7 @@ class Visitor(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def do_GET(self) -> None:
-        """Send what the path asks for."""
+        """Send the content that the path names."""
         if "Upgrade" in self.headers:
             self.echo_frames()
         elif self.path == "/events":

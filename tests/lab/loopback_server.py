@@ -1,4 +1,4 @@
-"""A server on loopback: each connection in a thread of its own, within TLS where there is a certificate."""
+"""A server on loopback: each connection has its own thread, and TLS if there is a certificate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SelfClosing(ssl.SSLSocket):
 
 
 class Listening(ABC):
-    """Listens from `with` on; what is said on a connection is the subclass's."""
+    """Listens inside `with`; a subclass serves the connections."""
 
     certificate: Path | None = None
     protocols: Sequence[str] = ()  # by ALPN
@@ -56,7 +56,7 @@ class Listening(ABC):
 
     @abstractmethod
     def talk(self, stream: socket.socket) -> None:
-        """Say all that is said on one connection."""
+        """Serve one connection."""
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A stream pair without a socket: what is written is kept, what is read is fed."""
+"""A stream pair without a socket: a test feeds the reader, and the writer records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 
 
 class MemoryTransport(asyncio.Transport):
-    """Keeps what is written, and how it ended. Closed for writing, it reads no more either."""
+    """Records the written data and how it ended. Once closed for writing, it reads nothing more either."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         super().__init__({"peername": ("10.0.0.3", 5), "sockname": ("10.0.0.2", 80)})
@@ -67,7 +67,7 @@ class MemoryTransport(asyncio.Transport):
 
 
 def memory_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, MemoryTransport]:
-    """Return both streams of a connection, and what lies under them."""
+    """Return both streams of a connection, and their transport."""
     reader = asyncio.StreamReader()
     transport = MemoryTransport(reader)
     protocol = asyncio.StreamReaderProtocol(reader)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveLayer:
-    """What one layer says: its rules as they are dumped, and the hosts of which it replaces what is allowed."""
+    """One layer: its rules as dumped, and the hosts whose allowed requests it replaces."""
 
     rules: list[Entry]
     tighten: bool = False
@@ -41,7 +41,7 @@ def naive_effect_of_layers(layers: Sequence[NaiveLayer], request: Request) -> Ef
 
 
 def _beside(rule: Entry, replaced: frozenset[str]) -> Entry | None:
-    """Return what a higher layer leaves of a rule: each host of a list is like one that is written by itself."""
+    """Return what remains of a rule under a higher layer. Each host of a list counts separately."""
     if rule["effect"] == "deny":
         return rule
     hosts = rule.get("listed", [rule["host"]])

@@ -1,4 +1,4 @@
-"""The page of `agent-sandbox ui` on loopback, with a connection that a test makes up, and clients that say anything."""
+"""The page of `agent-sandbox ui` on loopback, with a fake connection to a stack, and clients that send anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People who answer what a real stack asks: at `agent-sandbox watch` on a terminal, and at `agent-sandbox ui`."""
+"""People who answer questions of a real stack: in `agent-sandbox watch` on a terminal, and in `agent-sandbox ui`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def read(text: str) -> PolicySpec:
 
 
 def problems(text: str) -> list[str]:
-    """Return what is wrong with a policy."""
+    """Return the problems of a policy."""
     with pytest.raises(UserError) as raised:
         read(text)
     return [str(problem) for problem in raised.value.problems]

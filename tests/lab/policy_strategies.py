@@ -1,4 +1,4 @@
-"""A small world of policies and requests in which much collides: what the laws of the language are tried on."""
+"""Strategies for policies and requests that often collide, for the properties of the policy language."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ANYTHING: Entry = {"schemes": ["http", "https"]}
 
 
 def rule_of(path: Entry | None, conditions: tuple[Any, ...]) -> Entry:
-    """Return a rule of what it asks for; a rule asks for something."""
+    """Return a rule with these conditions, of which there is at least one."""
     keyed = zip(("path", "methods", "schemes", "query", "headers"), (path, *conditions), strict=True)
     return {key: asked for key, asked in keyed if asked is not None} or ANYTHING
 
@@ -123,7 +123,7 @@ def entries_of(rules: st.SearchStrategy[Entry]) -> st.SearchStrategy[Entry]:
 
 
 def spec_of(domains: list[Entry], deny: list[Entry], settings: tuple[Any, ...]) -> Entry:
-    """Return a policy's text as a value, with the settings that are said."""
+    """Return a policy as a value, with these settings."""
     said = dict(zip(("block_status", "inspect", "reload"), settings, strict=True))
     kept = {key: value for key, value in said.items() if value is not None}
     return {"domains": domains, "deny": deny, **({"settings": kept} if kept else {})}

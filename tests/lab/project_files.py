@@ -1,4 +1,4 @@
-"""What the tests of the project file choose, record and write."""
+"""Project files, recorded choices and written files for tests."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def asked(*, agent: str = FIRST, ide: Ide | None = None, title: str | None = Non
 
 
 def record(*, project_file: str = "") -> Record:
-    """Return what an earlier `init` recorded."""
+    """Return the record of an earlier `init`."""
     return Record(
         name="n",
         agents=(FIRST,),

@@ -1,4 +1,4 @@
-"""A proxy with a policy of its own, and two servers that all of its hosts are: one with TLS, one without."""
+"""A proxy with a policy, and two servers that play all of its hosts: one with TLS, one without."""
 
 from __future__ import annotations
 

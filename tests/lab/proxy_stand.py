@@ -1,4 +1,4 @@
-"""The real proxy as a process on loopback, and clients that say to it whatever a test wants said."""
+"""The real proxy as a process on loopback, and clients that send it any bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ProxyProcess:
 
     @property
     def policy_file(self) -> Path:
-        """Where the policy lies."""
+        """The path of the policy."""
         return self.folder / "policy.yaml"
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ class ProxyProcess:
         self.stop()
 
     def stop(self) -> None:
-        """End the process, and read what it still had to say."""
+        """End the process, and read the rest of its output."""
         if self._answering:
             self._answering.__exit__()
         self.process.terminate()
@@ -114,7 +114,7 @@ class ProxyProcess:
                 self.errors += line
 
     def forget(self) -> None:
-        """Drop the lines so far, those still on their way included.
+        """Drop the records so far, including those that are still being written.
 
         An answer of the control socket shows that a busy machine let the proxy write what it had to.
         """
@@ -127,7 +127,7 @@ class ProxyProcess:
         self.lines.clear()
 
     def line(self, *, seconds: float = 3.0, **wanted: object) -> dict[str, Any]:
-        """Wait for the one line since `forget` that has these values."""
+        """Wait for a record since `forget` with these values, and return it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for line in list(self.lines):
@@ -164,12 +164,12 @@ class ProxyProcess:
         return sum(line["event"] == "policy" for line in list(self.lines))
 
     def memory(self) -> int:
-        """Resident bytes of the process."""
+        """Return the resident memory of the process, in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
     def entrance(self, name: str) -> tuple[str, int]:
-        """Where one of its entrances listens."""
+        """Return the address of one of its entrances."""
         return "127.0.0.1", int(self.ready[name].rpartition(":")[2])
 
     def connect(self, *, seconds: float = SECONDS, entrance: str = "listening") -> socket.socket:
@@ -217,7 +217,7 @@ class ProxyProcess:
 
 
 def in_time(answer: bytes, began: float) -> bytes:
-    """Return the answer; nobody may wait long for a denial, whatever it is about."""
+    """Return the answer. Raise AssertionError if it took long: every denial must be fast."""
     denied = answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ", b"HTTP/1.1 431 "))
     assert not denied or time.monotonic() - began < DENIED_WITHIN, answer[:200]
     return answer

@@ -92,7 +92,7 @@ class Project:
         self.write_policy(f"version: 1\nservices: [claude]\ndomains: [{', '.join(hosts)}]\n")
 
     def write_policy(self, text: str) -> None:
-        """Write the policy, and say yes to it."""
+        """Write the policy, and trust it."""
         self.policy.write_text(text)
         trust(self.path)
 
@@ -120,7 +120,7 @@ class Project:
 
 
 def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: str = PUBLIC) -> Internet:
-    """Start the stand-in on an internal network of its own, at the second address of `public`."""
+    """Start the stand-in on a new internal network, at the second address of `public`."""
     address = str(ip_network(public)[2])
     authority = make_authority(folder, [*HOSTS, WORK])
     for script in ("fake_forge.py", "fake_internet.py", "fake_model_api.py"):
@@ -154,7 +154,7 @@ def remove_network(name: str = INTERNET) -> None:
 
 
 def connect_to(internet: Internet, path: Path) -> Path:
-    """Lead a rendered project's egress to the stand-in, by an override that lies outside of the project."""
+    """Lead a rendered project's egress to the stand-in, by an override file outside the project."""
     config = json.loads(run("docker", "compose", "config", "--format=json", cwd=path).stdout)
     override = path.with_name(f"{path.name}-override.json")
     proxy = {
@@ -184,7 +184,7 @@ mask: [masked.env, masked/]
 
 
 def use_own_image(project: Project) -> None:
-    """Have the project's stack made from a project file, with an image of its own and masks."""
+    """Make the project's stack from a project file, with its own image and masks."""
     (project.path / ".devcontainer" / "sandbox.yaml").write_text(OWN_IMAGE)
     trust(project.path)
 

@@ -15,7 +15,7 @@ SOURCES = str(Path(agent_sandbox.__file__).parents[1])
 
 
 def on_terminal(*argv: str, folder: Path, columns: int, **environ: str) -> str:
-    """Return what a command shows on a terminal that is this wide."""
+    """Return the output of a command on a terminal of this width."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, columns))
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TZ") if name in os.environ}

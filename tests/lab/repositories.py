@@ -1,4 +1,4 @@
-"""Repositories as git leaves them, made without git: a test names what it is about and no more."""
+"""Repositories as git leaves them, made without git: a test gives only the parts that matter to it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def repository(project: Path) -> Path:
 
 
 def worktree(project: Path, common: Path, name: str = "feature") -> Path:
-    """Make a project a worktree of a repository, as `git worktree add` does; return the directory of its own there."""
+    """Make a project a worktree of a repository, as `git worktree add` does; return its directory there."""
     own = common / "worktrees" / name
     own.mkdir(parents=True, exist_ok=True)
     for file, text in {

@@ -88,7 +88,7 @@ def descriptors() -> int:
 
 
 def connections() -> int:
-    """Connect to the proxy three thousand times, and say nothing."""
+    """Connect to the proxy three thousand times, and send nothing."""
     host, _, port = os.environ["AGENT_SANDBOX_PROXY"].partition(":")
     held: list[int] = []
     with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def files() -> int:
 
 
 def call(result: int) -> int:
-    """Return what the C library returned, or raise what it said."""
+    """Return the result of a call of the C library, or raise its error."""
     if result < 0:
         raise OSError(ctypes.get_errno(), "refused")
     return result
@@ -135,7 +135,7 @@ def inotify_instances() -> int:
 
 
 def descriptors_in_flight() -> int:
-    """Send descriptors to sockets that nobody reads until the kernel refuses, at most 20,000."""
+    """Send descriptors to unread sockets until the kernel refuses, at most 20,000."""
     count, null = 0, os.open(os.devnull, os.O_RDONLY)
     with contextlib.suppress(OSError):
         while count < 20_000:
@@ -187,7 +187,7 @@ def locked_memory() -> int:
 
 
 def main() -> None:
-    """Take it, say so, hold it."""
+    """Take the resource, print that, and keep it."""
     print(globals()[sys.argv[1]](), flush=True)
     sys.stdin.read()
     for path in SHARED.iterdir():

@@ -13,7 +13,7 @@ from agent_sandbox.cli.steps import missing_parts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command line was answered with."""
+    """The result of a command line."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What the attacks of tests/attack/rows.yaml came to, row by row: the score, and the report."""
+"""The score and the report of the attacks in tests/attack/rows.yaml, row by row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ type Tries = Mapping[str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One attack: how it went, in how many tries."""
+    """One attack: its verdict, and the number of tries."""
 
     group: str
     attack: str
@@ -82,7 +82,7 @@ def judge(tried: Tries) -> list[Row]:
 
 
 def write_report(rows: Sequence[Row]) -> Path:
-    """Write the rows for programs and for people; return where."""
+    """Write the rows as JSON and as a page; return the path of the page."""
     REPORT.mkdir(exist_ok=True)
     (REPORT / "attack.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     (REPORT / "attack.html").write_text(page(rows))

@@ -1,4 +1,4 @@
-"""A terminal of 80 by 24 that tmux plays: a program on it, somebody who types, and what is on the screen."""
+"""A terminal of 80 by 24 in tmux: it runs a program, types keys, and returns the screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 60.0
 
 
 class Tmux:
-    """One program on a terminal of its own. Its screen stays when it has ended."""
+    """One program on its own terminal. The screen stays after the program has ended."""
 
     def __init__(self, argv: Sequence[str], folder: Path, *, columns: int = 80, lines: int = 24) -> None:
         # The path of a socket must be short.
@@ -42,7 +42,7 @@ class Tmux:
         return subprocess.run((*self._tmux, *words), check=True, capture_output=True, text=True).stdout
 
     def screen(self) -> str:
-        """Return what is on the screen."""
+        """Return the text on the screen."""
         return self._run("capture-pane", "-p")
 
     def until(self, text: str, *, seconds: float = SECONDS) -> str:

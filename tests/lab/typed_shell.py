@@ -26,7 +26,7 @@ class TypedShell:
         columns: int = 80,
         show: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """Start it; `show` gets what it prints, when it prints it."""
+        """Start it; `show` receives its output as it is printed."""
         self.show = show
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:

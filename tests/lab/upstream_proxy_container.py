@@ -52,7 +52,7 @@ class Visitor(socketserver.StreamRequestHandler):
 
 
 def pump(source: socket.socket, sink: socket.socket) -> None:
-    """Pass on what one side says until it ends."""
+    """Forward the data of one side until its end."""
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             sink.sendall(data)

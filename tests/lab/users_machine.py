@@ -83,7 +83,7 @@ class UsersMachine(Machine):
     """The machine of Ann, who is in the group docker, and has projects and a checkout of this repository."""
 
     def __init__(self, folder: Path) -> None:
-        """Turn it on, with the images, the outside and what Ann has."""
+        """Start it, with the images, the stand-in internet and Ann's files."""
         self._folder = folder
         self._version = agent_sandbox("--version").stdout.split()[-1]
         build_images(self._version)
@@ -109,7 +109,7 @@ class UsersMachine(Machine):
 
     @override
     def remove(self) -> None:
-        """End it, and remove its images; the engine's cache still has what they were built of."""
+        """Stop it, and remove its images; the engine's cache keeps their layers."""
         super().remove()
         run("docker", "image", "rm", "--force", *(f"{IMAGE}/{name}" for name in IMAGES), check=False)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def await_threads(*names: str) -> None:
-    """Wait for the threads whose functions have these names: they use what a test has prepared."""
+    """Wait for the threads whose functions have these names: they use files of the test."""
     end = time.monotonic() + 60
     ends = tuple(f"({name})" for name in names)
     while left := [one.name for one in threading.enumerate() if one.name.endswith(ends)]:
@@ -29,7 +29,7 @@ def await_threads(*names: str) -> None:
 
 
 class Person:
-    """Somebody who sees what the proxy reports, and answers."""
+    """A watcher that receives the proxy's reports, and answers."""
 
     def __init__(self, control: str, *, answers: bool = True, asks: bool = False) -> None:
         self._path = control
@@ -80,7 +80,7 @@ class Person:
         return [*self.state["questions"]]
 
     def answer(self, number: int, scope: str, **more: object) -> dict[str, Any]:
-        """Answer a question; return what the proxy says to that."""
+        """Answer a question; return the proxy's reply."""
         self.say(verb="answer", id=number, scope=scope, who="ana", **more)
         before = len(self.replies)
         self.until(lambda: len(self.replies) > before)

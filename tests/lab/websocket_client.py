@@ -1,4 +1,4 @@
-"""As much of RFC 6455 as a test says: a handshake, its answer, single frames."""
+"""The parts of RFC 6455 that tests need: a handshake, its response, single frames."""
 
 from __future__ import annotations
 
