@@ -8,7 +8,7 @@ from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.runtime.compose.engine import Engine, json_lines
 from agent_sandbox.runtime.driver.container import Container, Usage
 
-# The engine measures all its volumes, including other projects'; it has no option to select some.
+# The engine measures everything, including other projects' volumes and containers.
 SECONDS = 10.0
 # As the engine writes sizes: `1.5GB` on disk, `1.5GiB` in memory.
 SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKMGTP]?)(i?)B")
@@ -27,12 +27,15 @@ def usage(engine: Engine, found: Sequence[Container], *, disk: bool = True) -> U
 def _memory(engine: Engine, ids: Sequence[str]) -> Mapping[str, int] | None:
     if not ids:
         return {}
-    done = engine.ask("stats", "--no-stream", "--no-trunc", "--format", "{{json .}}", *ids, timeout=SECONDS)
+    # About all containers: asked about some, the engine prints nothing at all if one of them has stopped since.
+    done = engine.ask("stats", "--no-stream", "--no-trunc", "--format", "{{json .}}", timeout=SECONDS)
+    if done.code:
+        return None
     try:
-        rows = list(json_lines(done.out)) if done.code == 0 else None
-        return None if rows is None else {row["ID"][:12]: parse_size(row["MemUsage"].split(" ")[0]) for row in rows}
+        sizes = {row["ID"][:12]: parse_size(row["MemUsage"].split(" ")[0]) for row in json_lines(done.out)}
     except (NotJsonError, TypeError, LookupError):
         return None
+    return {id_: size for id_, size in sizes.items() if id_ in ids}
 
 
 def volume_sizes(engine: Engine, *, seconds: float, label: str = "") -> dict[str, int] | None:
