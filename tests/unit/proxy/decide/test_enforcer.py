@@ -665,10 +665,13 @@ def test_a_grant_for_something_else_leaves_the_request_denied(policy: Callable[[
     def learns(exchange: Exchange, *_: object) -> bool:
         given.append(exchange.host)
         exchange.waiting = Waiting(leave=lambda: None)
-        exchange.waiting.end("")
+        exchange.waiting.end("", grant=rule)
         return True
 
     current = policy(RULES)
+    offer = offer_for(parse_request(scheme="https", host="other.test", port=443, method="GET", target="/"), current)
+    assert offer
+    rule = Rule(effect=Effect.ALLOW, conditions=offer.once, origin=Origin(file="grant", line=1, layer="grant"))
     Enforcer(lambda: current, clock=lambda: 5.0, learns=learns).requestheaders(exchange, UNLISTED)
     assert (told(exchange)["reason"], given) == ("no rule allows host new.test", ["new.test"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy, Request
+    from agent_sandbox.policy.engine.rule_set import RuleSet
     from agent_sandbox.proxy.exchange.denial import Page
 
 OWN = "agent-sandbox.internal"
@@ -135,14 +136,33 @@ def test_leaves_requests_to_other_hosts_to_the_policy(
     assert ask(policy("domains: [a.test]"), **other) is None  # type: ignore[arg-type]
 
 
+class Counted:
+    """A policy that counts how often its rules are read."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.count, self.refusal, self._policy = 0, policy.refusal, policy
+
+    @property
+    def rules(self) -> RuleSet:
+        """Count the reading, and return the rules."""
+        self.count += 1
+        return self._policy.rules
+
+
 def test_reads_the_rules_once_per_policy(policy: Callable[[str], Policy]) -> None:
-    page, current = OwnPage(lambda _: [], ServiceHints(dict).advise), policy("domains: [a.test]")
+    page = OwnPage(lambda _: [], ServiceHints(dict).advise)
     request = parse_request(scheme="http", host=OWN, port=80, method="GET", target="/")
-    first, second = page.answer(request, current, ""), page.answer(request, current, "")
-    assert first == second
-    other = page.answer(request, policy("domains: [b.test]"), "")
-    assert other
-    assert b"a.test" not in other.body
+    first, other = (Counted(policy(f"domains: [{host}]")) for host in ("a.test", "b.test"))
+
+    def lists(current: Counted, host: bytes) -> bool:
+        answer = page.answer(request, cast("Policy", current), "")
+        return answer is not None and host in answer.body
+
+    assert lists(first, b"a.test")
+    read = first.count
+    assert lists(first, b"a.test")
+    assert first.count == read > 0
+    assert (lists(other, b"b.test"), lists(other, b"a.test")) == (True, False)
 
 
 def test_computes_advice_once_per_policy(policy: Callable[[str], Policy]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from itertools import count
 from types import SimpleNamespace
@@ -567,8 +568,10 @@ async def test_a_cancelled_body_does_not_look_complete(stage: Stage) -> None:
 
 async def test_pauses_after_much_work_for_one_connection(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage() as on:
-        monkeypatch.setattr(on.engine.turns, "wait", lambda _: 0.01)
+        monkeypatch.setattr(on.engine.turns, "wait", lambda _: 0.2)
+        began = time.monotonic()
         assert (await on.answered(GET, OK))[1] == OK
+        assert time.monotonic() - began >= 0.2
 
 
 async def test_pauses_during_a_response_in_thousands_of_chunks(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

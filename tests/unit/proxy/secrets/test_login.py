@@ -84,7 +84,7 @@ def test_a_refresh_request_is_answered_with_placeholders_while_the_token_is_vali
 
 
 def test_keeps_the_access_token_only_in_memory_and_the_refresh_token_nowhere(folder: Path) -> None:
-    held = put(folder)
+    held = put(folder, refresh_token="the-real-refresh-token")
     found = read_secret(folder, "a.login")
     assert isinstance(found, Secret)
     assert (found.hosts, found.value) == (("api.test",), TOKEN)
@@ -92,6 +92,8 @@ def test_keeps_the_access_token_only_in_memory_and_the_refresh_token_nowhere(fol
     assert TOKEN not in (folder / "a.login").read_text()
     assert TOKEN in (memory_of(folder) / "a.login").read_text()
     assert len(set(held.values())) == 2
+    written = [file for file in folder.parent.rglob("*") if file.is_file()]
+    assert not [file for file in written if b"the-real-refresh-token" in file.read_bytes()]
 
 
 def test_placeholders_differ_per_login_role_and_sandbox(folder: Path) -> None:

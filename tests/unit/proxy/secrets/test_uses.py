@@ -33,8 +33,13 @@ def test_a_request_with_the_same_secret_twice_is_one_use(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"one": 5}', '{"one": ["x", 1]}', '{"one": [1, 2, 3]}'])
 def test_counting_starts_again_if_the_file_is_damaged(tmp_path: Path, text: str) -> None:
-    (tmp_path / "uses.json").write_text(text)
-    assert read_uses(tmp_path / "uses.json") == {}
+    file = tmp_path / "uses.json"
+    file.write_text(text)
+    assert read_uses(file) == {}
+    uses = Uses(file, clock=lambda: 5.0)
+    uses.count([ONE], HOST, 200)
+    uses.write()
+    assert read_uses(file) == {"one": Used(1, 5.0)}
 
 
 def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None:
