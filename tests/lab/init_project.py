@@ -9,10 +9,16 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
+from agent_sandbox.stack.recorded import Ide
 
 AGENT = known_agents(data_root() / "templates")[0]
 
 type Init = Callable[..., Prepared]
+
+
+def init_options(path: Path, *, title: str | None = None, ide: Ide | None = None) -> InitOptions:
+    """Return the options of `init claude` that keep edited files and look for no hosts."""
+    return InitOptions(agents=("claude",), path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ NOT_SAID = "git did not report its settings in time, so the programs that they n
 NOT_SAID_HINT = "find out what `git config --list` waits for there, perhaps a named pipe among the included files"
 UNPRINTABLE = "this name is not printable, so nothing in it can be protected"
 UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
+LOST = "was protected and is now a link or a pipe, which cannot be protected"
 UNSEARCHED = "not searched for repositories: the project has too many directories, or these cannot be listed"
 SEARCH = (
     "move large directories (dependencies, build output) out of the project or make these readable, then run it again; "

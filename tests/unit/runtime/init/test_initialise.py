@@ -1,42 +1,36 @@
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
-from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
-from agent_sandbox.runtime.init.initialise import NOT_IN_SUBMODULES, InitOptions, agents_of, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
-from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
 from agent_sandbox.stack.recorded import Ide
+from init_project import init_options
 from repositories import bare, repository, worktree
 
 
-def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> InitOptions:
-    return InitOptions(agents=("claude",), path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
-
-
 def test_prepare_writes_nothing(tmp_path: Path) -> None:
-    prepared = prepare(wish(tmp_path), {})
+    prepared = prepare(init_options(tmp_path), {})
     assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_second_init_changes_nothing(tmp_path: Path) -> None:
-    prepare(wish(tmp_path), {}).write()
-    assert {change.verdict for change in prepare(wish(tmp_path), {}).changes} == {Verdict.UNCHANGED}
+    prepare(init_options(tmp_path), {}).write()
+    assert {change.verdict for change in prepare(init_options(tmp_path), {}).changes} == {Verdict.UNCHANGED}
 
 
 def test_the_proxy_can_read_the_policy_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        prepare(wish(tmp_path), {}).write()
+        prepare(init_options(tmp_path), {}).write()
     finally:
         os.umask(before)
     modes = {path: stat.S_IMODE((tmp_path / path).stat().st_mode) for path in (".devcontainer", POLICY, STACK, DOTENV)}
@@ -45,7 +39,7 @@ def test_the_proxy_can_read_the_policy_whatever_the_umask(tmp_path: Path) -> Non
 
 def test_creates_the_hooks_directory_if_a_repository_has_none(tmp_path: Path) -> None:
     (repository(tmp_path) / "hooks").rmdir()
-    prepare(wish(tmp_path), {}).write()
+    prepare(init_options(tmp_path), {}).write()
     assert (tmp_path / ".git" / "hooks").is_dir()
 
 
@@ -57,7 +51,7 @@ def submodule(project: Path) -> Path:
 
 
 def protected(project: Path, *, unprotect: frozenset[str] = frozenset()) -> set[str]:
-    return {one.path for one in prepare(replace(wish(project), unprotect=unprotect), {}).workspace.protected}
+    return {one.path for one in prepare(replace(init_options(project), unprotect=unprotect), {}).workspace.protected}
 
 
 def test_keeps_protecting_paths_that_the_next_search_does_not_find(
@@ -66,9 +60,9 @@ def test_keeps_protecting_paths_that_the_next_search_does_not_find(
     submodule(tmp_path)
     (tmp_path / "nested" / "deep").mkdir(parents=True)
     repository(tmp_path / "nested" / "deep")
-    prepare(wish(tmp_path), {}).write()
+    prepare(init_options(tmp_path), {}).write()
     monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
-    prepared = prepare(wish(tmp_path), {})
+    prepared = prepare(init_options(tmp_path), {})
     paths = {one.path for one in prepared.workspace.protected}
     assert {".git/modules/fe/hooks", ".git/modules/fe/config", "nested/deep/.git/config"} <= paths
     assert [change.verdict for change in prepared.changes if change.path == STACK] != [Verdict.KEPT]
@@ -85,31 +79,31 @@ def test_keeps_protecting_paths_of_the_last_start_whatever_the_compose_file_cont
     (project / "tools" / "hooks").mkdir(parents=True)
     git = repository(project)
     (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
-    prepare(wish(project), environ).write()
+    prepare(init_options(project), environ).write()
     record(project, environ)
     (git / "config").write_text("")
     (project / STACK).write_text(text)
-    forced = prepare(replace(wish(project), on_conflict=OnConflict.REPLACE), environ)
+    forced = prepare(replace(init_options(project), on_conflict=OnConflict.REPLACE), environ)
     assert "tools/hooks" in {one.path for one in forced.workspace.protected}
 
 
 def test_the_user_can_unprotect_a_path(tmp_path: Path) -> None:
     module = submodule(tmp_path)
-    prepare(wish(tmp_path), {}).write()
+    prepare(init_options(tmp_path), {}).write()
     (module / "HEAD").unlink()
     assert {".git/modules/fe/config", ".git/modules/fe/hooks"} <= protected(tmp_path)
     unprotect = frozenset({".git/modules/fe/config"})
     assert protected(tmp_path) - protected(tmp_path, unprotect=unprotect) == unprotect
-    (*_, note) = prepare(replace(wish(tmp_path), unprotect=unprotect), {}).notes
+    (*_, note) = prepare(replace(init_options(tmp_path), unprotect=unprotect), {}).notes
     assert note == ".git/modules/fe/config: no longer protected: the agent can write it after the next start"
 
 
 def test_drops_a_protected_path_that_became_a_link_only_if_the_user_confirms(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
-    prepare(wish(tmp_path), {}).write()
+    prepare(init_options(tmp_path), {}).write()
     (tmp_path / ".vscode").rmdir()
     (tmp_path / ".vscode").symlink_to("elsewhere")
-    prepared = prepare(wish(tmp_path), {})
+    prepared = prepare(init_options(tmp_path), {})
     before = (tmp_path / STACK).read_text()
     with pytest.raises(UserError) as refused:
         prepared.write()
@@ -118,149 +112,70 @@ def test_drops_a_protected_path_that_became_a_link_only_if_the_user_confirms(tmp
         "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
     )
     assert (tmp_path / STACK).read_text() == before
-    prepare(replace(wish(tmp_path), unprotect=frozenset({".vscode"})), {}).write()
+    prepare(replace(init_options(tmp_path), unprotect=frozenset({".vscode"})), {}).write()
     assert "vscode" not in (tmp_path / STACK).read_text().partition("services:")[2]
-
-
-def test_reports_protected_paths_that_no_longer_exist(tmp_path: Path) -> None:
-    (tmp_path / ".vscode").mkdir()
-    prepare(wish(tmp_path), {}).write()
-    (tmp_path / ".vscode").rmdir()
-    assert prepare(wish(tmp_path), {}).notes == (".vscode: no longer protected, because it is gone",)
 
 
 def test_paths_with_a_dollar_stay_protected(tmp_path: Path) -> None:
     repository(tmp_path / "a$b" / "$$c")
-    prepare(wish(tmp_path), {}).write()
-    prepared = prepare(wish(tmp_path), {})
+    prepare(init_options(tmp_path), {}).write()
+    prepared = prepare(init_options(tmp_path), {})
     assert (prepared.protection.gone, prepared.protection.kept) == ((), ())
 
 
 def test_the_title_defaults_to_the_name_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "a\nb").mkdir()
-    assert prepare(wish(tmp_path / "a\nb"), {}).workspace.title == "a-b"
-    assert prepare(wish(tmp_path, title="Mine"), {}).workspace.title == "Mine"
+    assert prepare(init_options(tmp_path / "a\nb"), {}).workspace.title == "a-b"
+    assert prepare(init_options(tmp_path, title="Mine"), {}).workspace.title == "Mine"
 
 
 def test_keeps_the_choices_of_an_earlier_init(tmp_path: Path) -> None:
-    prepare(wish(tmp_path, title="Mine", ide=Ide.NONE), {}).write()
-    workspace = prepare(wish(tmp_path), {}).workspace
+    prepare(init_options(tmp_path, title="Mine", ide=Ide.NONE), {}).write()
+    workspace = prepare(init_options(tmp_path), {}).workspace
     assert (workspace.title, workspace.ide) == ("Mine", Ide.NONE)
-    assert prepare(wish(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
+    assert prepare(init_options(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
 
 
 def test_remembers_the_agent_of_an_earlier_init(tmp_path: Path) -> None:
     assert agents_of(tmp_path, {}) == ()
-    prepare(wish(tmp_path), {}).write()
+    prepare(init_options(tmp_path), {}).write()
     assert agents_of(tmp_path, {}) == ("claude",)
 
 
 def test_limits_apply_only_to_the_agent_and_stay_until_they_are_changed(tmp_path: Path) -> None:
-    prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1.5"}), {}).write()
-    prepared = prepare(replace(wish(tmp_path), limits={"pids": "100"}), {})
+    prepare(replace(init_options(tmp_path), limits={"memory": "2g", "cpus": "1.5"}), {}).write()
+    prepared = prepare(replace(init_options(tmp_path), limits={"pids": "100"}), {})
     assert kept(prepared.workspace.limits) == {"memory": "2g", "cpus": "1.5", "pids": "100"}
     sizes = {service.name: service.limits.memory for service in prepared.stack.services}
     assert sizes == {"proxy": GIB, "firewall": GIB // 8, "agent": 2 * GIB}
-    assert kept(prepare(replace(wish(tmp_path), limits=limit_texts(DEFAULT)), {}).workspace.limits) == {}
-
-
-def test_reports_a_limit_above_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_sandbox.runtime.init.initialise.machine", lambda: {"memory": GIB, "cpus": 1})
-    assert prepare(wish(tmp_path), {}).notes == ()
-    (note,) = prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1"}), {}).notes
-    assert note == "--memory 2g is more than this machine has (1.0 GiB), so it limits nothing"
+    assert kept(prepare(replace(init_options(tmp_path), limits=limit_texts(DEFAULT)), {}).workspace.limits) == {}
 
 
 def test_rejects_an_invalid_limit_with_its_option_and_value(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--memory: `much` is not a size"):
-        prepare(replace(wish(tmp_path), limits={"memory": "much"}), {})
+        prepare(replace(init_options(tmp_path), limits={"memory": "much"}), {})
 
 
 def test_a_new_project_opens_in_vs_code(tmp_path: Path) -> None:
-    assert prepare(wish(tmp_path), {}).workspace.ide is Ide.VSCODE
+    assert prepare(init_options(tmp_path), {}).workspace.ide is Ide.VSCODE
 
 
 def test_reports_an_edited_file_as_a_conflict(tmp_path: Path) -> None:
-    prepared = prepare(wish(tmp_path), {})
+    prepared = prepare(init_options(tmp_path), {})
     assert prepared.conflicts == ()
     prepared.write()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text("mine\n")
-    (conflict,) = prepare(wish(tmp_path), {}).conflicts
+    (conflict,) = prepare(init_options(tmp_path), {}).conflicts
     assert conflict.path == ".devcontainer/docker-compose.yml"
 
 
 def test_reports_a_compose_file_of_the_projects_own(tmp_path: Path) -> None:
     (tmp_path / "docker-compose.yml").write_text("services: {}\n")
-    (note,) = prepare(wish(tmp_path), {}).notes
+    (note,) = prepare(init_options(tmp_path), {}).notes
     assert note == (
         "`docker compose` in this directory still uses docker-compose.yml; "
         "for the sandbox, use: docker compose --file .devcontainer/docker-compose.yml"
     )
-
-
-NAMES_OURS = f"COMPOSE_FILE={STACK}\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "asked", "expected"),
-    [
-        ({}, None, True),
-        ({}, False, False),
-        ({".env": "A=1\n"}, None, True),
-        *(({name: ""}, None, False) for name in OWN_STACKS),
-        ({"compose.yaml": ""}, True, True),
-        # Plain `docker compose` uses files that are elsewhere.
-        ({".env": "COMPOSE_FILE=deploy/compose.yaml\n"}, None, False),
-        ({".env": "COMPOSE_PROJECT_NAME=mine\n"}, None, False),
-        # An earlier version took over `docker compose`, and an upgrade does not change that.
-        ({"compose.yaml": "", ".env": NAMES_OURS}, None, True),
-        ({"compose.yaml": "", ".env": NAMES_OURS}, False, False),
-    ],
-)
-def test_uses_dotenv_by_default_unless_the_project_has_its_own_compose_setup(
-    tmp_path: Path, *, files: dict[str, str], asked: bool | None, expected: bool
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    prepared = prepare(replace(wish(tmp_path), dotenv=asked), {})
-    assert prepared.workspace.dotenv is expected
-    prepared.write()
-    assert prepare(wish(tmp_path), {}).workspace.dotenv is expected
-
-
-def test_a_compose_file_that_appears_later_does_not_change_the_dotenv_choice(tmp_path: Path) -> None:
-    prepare(wish(tmp_path), {}).write()
-    (tmp_path / "compose.yaml").write_text("")  # the agent can write one too
-    assert prepare(wish(tmp_path), {}).workspace.dotenv
-    prepare(replace(wish(tmp_path), dotenv=False), {}).write()
-    (tmp_path / "compose.yaml").unlink()
-    assert not prepare(wish(tmp_path), {}).workspace.dotenv
-
-
-@pytest.mark.parametrize(
-    "make", [lambda file: file.symlink_to("/etc/hostname"), lambda file: file.write_bytes(b"\xff")]
-)
-def test_accepts_an_invalid_env_if_init_leaves_it_alone(tmp_path: Path, make: Callable[[Path], object]) -> None:
-    make(tmp_path / ".env")
-    prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
-    prepared.write()
-    assert [change.path for change in prepared.changes] == [*PATHS[:-1]]
-    assert not [one for one in prepared.workspace.protected if one.path == ".env" and (tmp_path / ".env").is_symlink()]
-
-
-def test_ignores_lines_added_later_to_an_env_that_init_leaves_alone(tmp_path: Path) -> None:
-    prepare(replace(wish(tmp_path), dotenv=False), {}).write()
-    (tmp_path / ".env").write_text(f"COMPOSE_FILE={STACK}:evil.yml\n")  # the agent can write one too
-    prepared = prepare(wish(tmp_path), {})
-    assert (prepared.workspace.dotenv, prepared.conflicts) == (False, ())
-    assert [change.path for change in prepared.changes] == [*PATHS[:-1]]
-
-
-def test_neither_creates_nor_mounts_a_missing_env_that_init_leaves_alone(tmp_path: Path) -> None:
-    prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
-    prepared.write()
-    assert not (tmp_path / ".env").exists()
-    assert [one.path for one in prepared.workspace.protected] == [".devcontainer"]
 
 
 def test_rejects_an_unknown_agent_before_the_project_is_read(tmp_path: Path) -> None:
@@ -275,7 +190,7 @@ def test_mounts_the_repository_of_a_worktree_at_its_path_and_excludes_dotenv_the
     (tmp_path / "main").mkdir()
     common = repository(tmp_path / "main")
     worktree(tmp_path / "feature", common)
-    prepared = prepare(wish(tmp_path / "feature"), {})
+    prepared = prepare(init_options(tmp_path / "feature"), {})
     prepared.write()
     place = "it belongs to this directory on this machine"
     assert prepared.notes == (
@@ -288,29 +203,14 @@ def test_mounts_the_repository_of_a_worktree_at_its_path_and_excludes_dotenv_the
     assert f"{mount.format(common / 'objects')}}}" in volumes
     assert (common / "logs").is_dir()
     assert "/.env\n" in (common / "info" / "exclude").read_text()
-    again = prepare(wish(tmp_path / "feature"), {})
+    again = prepare(init_options(tmp_path / "feature"), {})
     assert {change.verdict for change in again.changes} == {Verdict.UNCHANGED}
     assert (again.protection.kept, again.protection.gone) == ((), ())
-
-
-def test_reports_why_git_does_not_work_in_a_subdirectory_of_a_repository(tmp_path: Path) -> None:
-    repository(tmp_path)
-    (tmp_path / "web").mkdir()
-    prepared = prepare(wish(tmp_path / "web"), {})
-    why = f"this directory is part of the repository in {tmp_path}, which is not in the sandbox"
-    assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY.format(tmp_path)}",)
 
 
 def test_does_not_mount_a_repository_that_contains_the_home_directory(tmp_path: Path) -> None:
     common = bare(tmp_path / "home.git")
     (common / "config").write_text("")
     worktree(tmp_path / "feature", common)
-    prepared = prepare(wish(tmp_path / "feature"), {"HOME": str(common / "me")})
+    prepared = prepare(init_options(tmp_path / "feature"), {"HOME": str(common / "me")})
     assert str(common) not in {one.path for one in prepared.workspace.protected}
-
-
-def test_reports_that_git_does_not_work_in_the_submodules_of_a_worktree(tmp_path: Path) -> None:
-    (tmp_path / "main").mkdir()
-    own = worktree(tmp_path / "feature", repository(tmp_path / "main"))
-    (bare(own / "modules" / "lib") / "config").write_text("")
-    assert NOT_IN_SUBMODULES in prepare(wish(tmp_path / "feature"), {}).notes

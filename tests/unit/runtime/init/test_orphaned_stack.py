@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.render.paths import STACK
-from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.init.initialise import prepare
 from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from init_project import init_options
 
 KEPT = (
     "if it ever ran, its containers and volumes (with sign-in and history) remain until: "
@@ -15,16 +15,12 @@ KEPT = (
 )
 
 
-def wish(path: Path, title: str | None = None) -> InitOptions:
-    return InitOptions(agents=("claude",), path=path, title=title, ide=None, on_conflict=OnConflict.KEEP, detect=False)
-
-
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Path, Standing]:
     """Return a project that `init` has been run in, and what was trusted there."""
     project = tmp_path / "app"
     project.mkdir()
-    prepared = prepare(wish(project), {})
+    prepared = prepare(init_options(project), {})
     prepared.write()
     return project, look(project, {})
 
@@ -37,13 +33,13 @@ def test_reports_nothing_for_a_new_or_unchanged_project(tmp_path: Path, made: tu
     project, trusted = made
     (tmp_path / "new").mkdir()
     for path in (tmp_path / "new", project):
-        assert [*orphaned_stack(prepare(wish(path), {}), [trusted])] == []
+        assert [*orphaned_stack(prepare(init_options(path), {}), [trusted])] == []
 
 
 def test_reports_the_former_stack_after_the_stack_is_renamed(made: tuple[Path, Standing]) -> None:
     project, trusted = made
     former = name_in(trusted)
-    (note,) = orphaned_stack(prepare(wish(project, "other"), {}), [trusted])
+    (note,) = orphaned_stack(prepare(init_options(project, title="other"), {}), [trusted])
     assert note == f"the stack was named {former}: {KEPT.format(former)}"
 
 
@@ -51,9 +47,9 @@ def test_reports_the_former_stack_of_a_moved_project_but_not_of_a_copy_or_clone(
     project, trusted = made
     former, moved = name_in(trusted), project.with_name("moved")
     project.rename(moved)
-    (note,) = orphaned_stack(prepare(wish(moved), {}), [trusted])
+    (note,) = orphaned_stack(prepare(init_options(moved), {}), [trusted])
     assert note == f"the project was in {project}, and its stack was {former}: {KEPT.format(former)}"
-    assert [*orphaned_stack(prepare(wish(moved), {}), [])] == []
-    assert [*orphaned_stack(prepare(wish(moved), {}), [replace(trusted, files={})])] == []
+    assert [*orphaned_stack(prepare(init_options(moved), {}), [])] == []
+    assert [*orphaned_stack(prepare(init_options(moved), {}), [replace(trusted, files={})])] == []
     project.mkdir()
-    assert [*orphaned_stack(prepare(wish(moved), {}), [trusted])] == []
+    assert [*orphaned_stack(prepare(init_options(moved), {}), [trusted])] == []

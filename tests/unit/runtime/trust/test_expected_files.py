@@ -3,20 +3,15 @@ from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.init.initialise import prepare
 from agent_sandbox.runtime.trust.expected_files import generated, written_here
-from init_project import Init
+from init_project import Init, init_options
 
 AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 SHARED = ".devcontainer/compose.yaml"
-
-
-def wish(path: Path) -> InitOptions:
-    return InitOptions(agents=(AGENT,), path=path, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
 def test_expects_the_files_that_init_has_just_written(tmp_path: Path, init: Init) -> None:
@@ -53,7 +48,7 @@ def test_does_not_expect_limits_that_only_the_compose_file_records(tmp_path: Pat
     body = (root / COMPOSE).read_text().replace("ide: vscode", "ide: vscode, limits: {memory: 64g}").split("\n", 2)[2]
     (root / COMPOSE).write_text(stamped(body.replace("mem_limit: 8g", "mem_limit: 64g"), comment="#"))
     (root / SHARED).unlink()
-    assert "mem_limit: 64g" in prepare(wish(root), home).changes[0].after
+    assert "mem_limit: 64g" in prepare(init_options(root), home).changes[0].after
     assert "mem_limit: 64g" not in written_here(root, (AGENT,), home).files[COMPOSE]
 
 
