@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 import time
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 from h2.settings import SettingCodes
 
+from agent_sandbox.proxy.secrets.store import put_secret
 from capture_server import ok
 from changed_limits import limits_with
 from http2client import Http2Client, fields
@@ -193,9 +196,28 @@ def test_a_long_response_header_over_http2_does_not_delay_other_clients(pair: Pa
         assert_others_are_served(pair)
 
 
-@pytest.mark.parametrize(
+BOTH_PATHS = pytest.mark.parametrize(
     ("http1", "alpn"), [("lane", ()), ("mitmproxy", ()), ("mitmproxy", ("h2",))], indirect=["http1"], scope="module"
 )
+
+
+def growth_while_unread(pair: Pair, alpn: tuple[str, ...], *, clients: int) -> int:
+    """Return by how many bytes the proxy grows while clients request `/large` and read nothing."""
+    before = pair.proxy.memory()
+    with contextlib.ExitStack() as stack:
+        for _ in range(clients):
+            stream = stack.enter_context(pair.proxy.tls("allowed.test", alpn=alpn))
+            if alpn:
+                Http2Client(stream).send(*fields("/large"))
+            else:
+                stream.sendall(get("/large", "allowed.test"))
+        time.sleep(2)
+        growth = pair.proxy.memory() - before
+        assert_others_are_served(pair)
+    return growth
+
+
+@BOTH_PATHS
 def test_unread_downloads_of_many_clients_stay_within_a_memory_bound(
     tmp_path: Path, alpn: tuple[str, ...], http1: str
 ) -> None:
@@ -203,19 +225,27 @@ def test_unread_downloads_of_many_clients_stay_within_a_memory_bound(
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
         pour(stream, bytes(MIB), most=64 * MIB, seconds=2)
 
-    with contextlib.ExitStack() as stack:
-        pair = stack.enter_context(start_pair(tmp_path, POLICY, sabotage=limits_with(crowd=8), http1=http1))
+    with start_pair(tmp_path, POLICY, sabotage=limits_with(crowd=8), http1=http1) as pair:
         pair.server.answers["/large"] = play
-        before = pair.proxy.memory()
-        for _ in range(48):
-            stream = stack.enter_context(pair.proxy.tls("allowed.test", alpn=alpn))
-            if alpn:
-                Http2Client(stream).send(*fields("/large"))
-            else:
-                stream.sendall(get("/large", "allowed.test"))
-        time.sleep(2)
-        assert pair.proxy.memory() - before < 56 * MIB
-        assert_others_are_served(pair)
+        assert growth_while_unread(pair, alpn, clients=48) < 56 * MIB
+
+
+@BOTH_PATHS
+def test_unread_compressed_downloads_that_are_searched_stay_within_a_memory_bound(
+    tmp_path: Path, alpn: tuple[str, ...], http1: str
+) -> None:
+    rows = b"".join(random.Random(number).randbytes(60) + bytes(4_500) for number in range(20_000))  # noqa: S311 - no secret
+    packed = zlib.compress(rows)
+    assert 60 < len(rows) / len(packed) < 100
+    (tmp_path / "state" / "secrets").mkdir(parents=True)
+    put_secret(tmp_path / "state" / "secrets", "token", ["allowed.test"], b"value-of-the-secret")
+    key = "{secret: token, transform: {type: raw}}"
+    policy = f"version: 1\ndomains: [{{host: allowed.test, transform: {{request: {{headers: {{X-Key: {key}}}}}}}}}]\n"
+    with start_pair(tmp_path, policy, http1=http1) as pair:
+        pair.server.answers["/large"] = ok(packed, b"Content-Encoding: deflate")
+        # mitmproxy holds three copies of what it sends to a client with HTTP/1.1.
+        most = {("lane", ()): 288, ("mitmproxy", ()): 640, ("mitmproxy", ("h2",)): 448}
+        assert growth_while_unread(pair, alpn, clients=160) < most[http1, alpn] * MIB
 
 
 def swallow(stream: socket.socket) -> None:

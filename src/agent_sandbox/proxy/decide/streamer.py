@@ -2,6 +2,7 @@
 
 from itertools import chain
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -31,6 +32,7 @@ class Streamer:
 
     def __init__(self) -> None:
         self._room: Room | None = None
+        self._unpackings = WeakSet[Unpacking]()
 
     @hook
     def responseheaders(self, exchange: Exchange, _: Tunnel) -> None:
@@ -56,7 +58,7 @@ class Streamer:
             exchange.received.filter = self._filter(exchange, head.status, fields)
         if exchange.echoes or exchange.received.filter:
             coding = coding_of(fields) if is_followed else b""
-            exchange.received.unpacking = Unpacking(coding) if coding else None
+            exchange.received.unpacking = Unpacking(coding, self._unpackings) if coding else None
             if coding or exchange.received.filter:
                 fields = (*unpacked(fields), *_framing(exchange.head, fields))
         if exchange.echoes:

@@ -15,6 +15,7 @@ from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, head_bytes, is_chunked, response_body
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
 from agent_sandbox.proxy.lane.websocket import relay_frames
+from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ
 from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError, BodyEnd, ResponseHead
@@ -206,12 +207,7 @@ class Relay:
                 if (piece := body.take()) is None:
                     out = out if holds else await self._pass(out)
                     piece = await body.read()
-                began = time.monotonic() - body.took
-                data = bytes(meter(piece)) if piece else b""
-                out += chunk(data) if chunked and data else data
-                if len(out) > PIECE and not holds:
-                    out = await self._pass(out)
-                await self._be_fair(began)
+                out = await self._add(out, piece, took=body.took, chunked=chunked, holds=holds)
             rest = bytes(meter(b""))
         except h11.ProtocolError as error:
             why = "the server reset the connection" if server.is_reset else f"HTTP/1 protocol error: {error}"
@@ -230,6 +226,23 @@ class Relay:
             await self._pass(out + rest)
         else:  # some clients read nothing before they have sent their whole request
             self._client.write(out + rest)
+
+    async def _add(self, out: bytes, piece: bytes, *, took: float, chunked: bool, holds: bool) -> bytes:
+        """Append what a piece of the body becomes, and send it if that is much. Reading the piece took `took` seconds.
+
+        A compressed piece may become a hundred times as large, so it is decompressed in small parts.
+        """
+        meter = self._exchange.received
+        size = COMPRESSED_READ if meter.unpacking else len(piece)
+        for at in range(0, len(piece) or 1, size or 1):
+            began = time.monotonic() - took
+            data = bytes(meter(piece[at : at + size])) if piece else b""
+            out += chunk(data) if chunked and data else data
+            await self._be_fair(began)  # before a slow client takes its time
+            if len(out) > PIECE and not holds:
+                out = await self._pass(out)
+            took = 0.0
+        return out
 
     async def _pass(self, data: bytes) -> bytes:
         """Send data to the client, and wait until there is room for more."""

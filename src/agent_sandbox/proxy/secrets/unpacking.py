@@ -3,11 +3,13 @@
 import zlib
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakSet
 
 # Text rarely shrinks to less than a thirtieth. What expands more may be a bomb.
 MOST_TIMES, SPARE = 100, 1 << 20
-# What is spared does not add up: a piece must not become gigabytes after megabytes that did not shrink.
-MOST_SPARE = 4 << 20
+# What is left over from one piece does not add up: the next must not become gigabytes after megabytes that did not
+# shrink. A client that reads nothing makes us hold what one piece became, so all bodies together have a limit, too.
+MOST_SPARE, LEAST_SPARE, ALL_SPARE = 4 << 20, 1 << 19, 128 << 20
 # Compressed bytes that are decompressed at once.
 PIECE = 4_096
 MAX_WINDOW = 8 << 20  # of zstd, as browsers allow
@@ -56,11 +58,18 @@ class _Brotli:
         self._stream, self._error = brotli.Decompressor(), brotli.error
 
     def read(self, data: bytes, most: int) -> bytes:
+        pieces, room = list[bytes](), most + 1
         try:
             # It leaves input for later only when it has reached the limit; the next call would be an error.
-            return bytes(self._stream.process(data, output_buffer_limit=most + 1))
+            while piece := self._stream.process(data, output_buffer_limit=room):
+                pieces.append(piece)
+                room -= len(piece)
+                if room <= 0:
+                    break
+                data = b""  # to get all of the output: it would keep up to 4 MiB, and then return them at once
         except self._error as error:
             raise UnpackError from error
+        return b"".join(pieces)
 
     @property
     def ended(self) -> bool:
@@ -103,18 +112,21 @@ UNPACKERS: dict[bytes, Callable[[], Unpacker]] = {
 
 
 class Unpacking:
-    """Decompresses a body within bounds."""
+    """Decompresses a body within bounds. `beside` collects all that are open: if there are many, each gets less."""
 
-    def __init__(self, coding: bytes) -> None:
+    def __init__(self, coding: bytes, beside: "WeakSet[Unpacking] | None" = None) -> None:
         self._unpacker = UNPACKERS[coding]()
         self._spare = SPARE
+        self._beside = WeakSet[Unpacking]() if beside is None else beside
+        self._beside.add(self)
 
     def feed(self, data: bytes) -> bytes:
         """Return the next decompressed bytes. Raises UnpackError for data that is not valid or expands too much."""
         pieces = []
+        most = min(MOST_SPARE, max(LEAST_SPARE, ALL_SPARE // len(self._beside)))
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
-            self._spare = min(self._spare + MOST_TIMES * len(piece), MOST_SPARE)
+            self._spare = min(self._spare + MOST_TIMES * len(piece), most)
             pieces.append(self._unpacker.read(piece, self._spare))
             self._spare -= len(pieces[-1])
             if self._spare < 0:

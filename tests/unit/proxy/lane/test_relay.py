@@ -574,6 +574,28 @@ async def test_pauses_after_much_work_for_one_connection(stage: Stage, monkeypat
         assert time.monotonic() - began >= 0.2
 
 
+async def test_waiting_for_a_slow_client_is_not_work(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    worked, now = list[float](), [0.0]
+    send = subject.Relay._pass
+
+    async def send_slowly(relay: subject.Relay, data: bytes) -> bytes:
+        now[0] += 10
+        return await send(relay, data)
+
+    def wait(took: float) -> float:
+        worked.append(took)
+        return 0.0
+
+    async with stage() as on:
+        monkeypatch.setattr(subject.Relay, "_pass", send_slowly)
+        monkeypatch.setattr(subject, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        monkeypatch.setattr(on.engine.turns, "wait", wait)
+        answer = HEAD + b"Content-Length: 300000\r\n\r\n" + b"x" * 300_000
+        assert (await on.answered(GET, answer, until=b"x" * 300_000))[1] == answer
+    assert now[0] > 10  # more than the end was sent
+    assert max(worked) < 10
+
+
 async def test_pauses_during_a_response_in_thousands_of_chunks(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 

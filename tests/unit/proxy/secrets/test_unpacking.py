@@ -6,6 +6,7 @@ import zlib
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -13,7 +14,16 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.proxy.secrets.unpacking import MOST_TIMES, SPARE, UNPACKERS, UnpackError, Unpacking
+from agent_sandbox.proxy.secrets.unpacking import (
+    LEAST_SPARE,
+    MOST_SPARE,
+    MOST_TIMES,
+    PIECE,
+    SPARE,
+    UNPACKERS,
+    UnpackError,
+    Unpacking,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +69,39 @@ def test_a_bomb_after_data_that_did_not_shrink_is_not_decompressed(coding: bytes
     packed = PACK[coding](random.Random(1).randbytes(512 << 10) + bytes(32 << 20))  # noqa: S311 - only incompressible
     with pytest.raises(UnpackError, match=rf"^its body is more than {MOST_TIMES} times as large decompressed\Z"):
         Unpacking(coding).feed(packed)
+
+
+@pytest.mark.parametrize(("others", "most"), [(0, MOST_SPARE), (255, LEAST_SPARE), (9_999, LEAST_SPARE)])
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_many_bodies_at_once_share_what_a_piece_may_become(coding: bytes, others: int, most: int) -> None:
+    beside = WeakSet[Unpacking]()
+    held = [Unpacking(b"gzip", beside) for _ in range(others)]
+    packed = PACK[coding](random.Random(1).randbytes(512 << 10) + bytes(32 << 20))  # noqa: S311 - only incompressible
+    unpacking, sizes = Unpacking(coding, beside), list[int]()
+    with pytest.raises(UnpackError):
+        sizes.extend(len(unpacking.feed(packed[at : at + PIECE])) for at in range(0, len(packed), PIECE))
+    assert PIECE <= max(sizes) <= most
+    assert len(held) == others
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_a_body_may_become_forty_times_as_large_beside_any_number_of_others(coding: bytes) -> None:
+    beside = WeakSet[Unpacking]()
+    held = [Unpacking(b"gzip", beside) for _ in range(9_999)]
+    text = b"".join(random.Random(number).randbytes(60) + bytes(3_000) for number in range(2_000))  # noqa: S311 - as above
+    packed, unpacking = PACK[coding](text), Unpacking(coding, beside)
+    assert len(text) > 40 * len(packed)
+    assert unpacking.feed(packed) == text
+    assert len(held) == 9_999
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_returns_nearly_all_that_each_piece_becomes(coding: bytes) -> None:
+    text = b"".join(b"%d: %d words of a log that says the same again\n" % (n, n * n % 977) for n in range(150_000))
+    packed, unpacking = PACK[coding](text), Unpacking(coding)
+    sizes = [len(unpacking.feed(packed[at : at + PIECE])) for at in range(0, len(packed), PIECE)]
+    assert sum(sizes) == len(text)
+    assert max(sizes) < 1 << 20
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
