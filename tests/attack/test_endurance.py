@@ -340,7 +340,6 @@ def test_thousands_of_denials_are_recorded_in_bounded_memory(pair: Pair) -> None
             for _answer in range(100):
                 assert read_answer(connection)[0] == 403
             time.sleep(max(0, started + tenth / 10 - time.monotonic()))
-        taken = time.monotonic() - started
         assert_well(pair)
     end, expected = time.monotonic() + 5, TENTHS * 100
     while sum(line["host"] == "evil.test" for line in pair.proxy.lines) < expected and time.monotonic() < end:
@@ -348,7 +347,6 @@ def test_thousands_of_denials_are_recorded_in_bounded_memory(pair: Pair) -> None
     dropped = pair.proxy.ask_control("status")["log"]["dropped"]
     assert sum(line["host"] == "evil.test" for line in pair.proxy.lines) + dropped >= expected
     assert pair.proxy.memory() - before < 32 * MIB
-    assert taken < TENTHS / 10 * 3
 
 
 def test_thousands_of_pipelined_requests_do_not_delay_other_clients(pair: Pair) -> None:

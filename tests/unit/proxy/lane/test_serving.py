@@ -347,15 +347,26 @@ async def test_does_not_share_connections_that_may_be_authenticated(stage: Stage
         assert await on.get(b"\r\n\r\n", reader=on.servers[1][0]) == GET
 
 
-async def test_does_not_repeat_a_request_that_is_not_idempotent(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "request_",
+    [
+        POST + b"\r\nhello",
+        POST.replace(b"5", b"0") + b"\r\n",
+        GET.replace(b"GET", b"DELETE"),
+        GET.replace(b"GET", b"get"),
+        GET[:-2] + b"Content-Length: 5\r\n\r\nhello",
+        GET[:-2] + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ],
+)
+async def test_repeats_no_request_with_another_method_or_a_body(stage: Stage, request_: bytes) -> None:
     async with stage() as on:
         on.send(GET)
         reader, writer = await on.server()
         await on.get(b"\r\n\r\n", reader=reader)
         writer.write(OK)
         await on.get(b"ok")
-        on.send(POST + b"\r\nhello")
-        await on.get(b"hello", reader=reader)
+        on.send(request_)
+        await on.get(request_, reader=reader)
         writer.close()
         assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 502 ")
         assert on.dialled.empty()
