@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.counted import counted, times
+from agent_sandbox.counted import counted
 from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policy.match.public_suffix import is_public_suffix
@@ -187,9 +187,9 @@ def _details(value: Mapping[str, Any]) -> Iterator[str]:
     elif body:
         yield f"a body of {shown_size(int(body))}"
     if tool := value.get("tool"):
-        yield f"looks like {_text(tool)}"
+        yield f"a client that looks like {_text(tool)}"
     if int(value["requests"]) > 1:
-        yield f"{times(int(value['requests']))}"
+        yield f"{counted(int(value['requests']), 'request')} like it"
 
 
 def _cut(text: str) -> str:

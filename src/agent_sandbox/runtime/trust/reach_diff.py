@@ -36,7 +36,12 @@ TOLD = {
 # It drops allows of other layers with what they say beside.
 REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their `inspect: true`"
 # These values of a setting, or its absence, never widen; other layers' values are the user's own choice.
-NO_WIDER = {"inspect": (None, True), "reload": (None, "restart"), "ask_timeout": (None, Settings().ask_timeout)}
+NO_WIDER = {
+    "inspect": (None, True),
+    "reload": (None, "restart"),
+    "ask_timeout": (None, Settings().ask_timeout),
+    "http1": (None, "auto", "lane", "mitmproxy"),
+}
 # These restrict what other layers allow, so they also count for a project that allows nothing itself.
 ASKED_APART = frozenset({"deny", "ask", "ceiling", "upstream", "budget"})
 LONGEST_OPTIONS = 200  # characters of a service's options; the policy's text follows anyway

@@ -48,7 +48,7 @@ def test_reads_a_state_with_the_details_of_questions_and_grants() -> None:
                 method="POST",
                 url="https://new.example.net/x",
                 host="new.example.net",
-                details="a query of 5 characters, a body of 2MB, looks like npm, 2 times",
+                details="a query of 5 characters, a body of 2MB, a client that looks like npm, 2 requests like it",
                 reason="no rule allows host new.example.net",
                 services=("npm",),
                 rule="POST https://new.example.net/x",
@@ -76,7 +76,7 @@ def test_a_question_fits_the_policy_if_it_suggests_a_rule_and_no_rule_asked(
 @each(
     ("more", "url", "details"),
     [
-        ({"port": 8443, "query": 0, "body": 0}, "https://new.example.net:8443/x", "2 times"),
+        ({"port": 8443, "query": 0, "body": 0}, "https://new.example.net:8443/x", "2 requests like it"),
         (
             {"requests": 1, "query": 1, "body": None},
             "https://new.example.net/x",
