@@ -1,4 +1,4 @@
-"""Has a stack's agent take all of something, by the program in burning.py."""
+"""Exhaust one resource in a stack's agent container, with `resource_hog.py`."""
 
 from __future__ import annotations
 

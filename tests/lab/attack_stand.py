@@ -37,14 +37,14 @@ deny:
   - host: allowed.test
     rules: [{path: {prefix: /api/secret/}}]
 """
-# A name of the outside, and its name server says that it is here: what an attacker does with a name of his own.
+# Makes `inside.test` resolve to 127.0.0.1, as attackers can do with a name that they own.
 LEADS_INSIDE = """\
 import socket
 resolve = socket.getaddrinfo
 socket.getaddrinfo = lambda host, *rest, **more: resolve("127.0.0.1" if host == "inside.test" else host, *rest, **more)
 """
 ALLOWED = ("allowed.test", "a.wild.test", "a.b.wild.test", "203.0.113.7")
-# Names over HTTPS and TLS. Where a wall fails they are the evil server, and no packet leaves the machine.
+# DNS over HTTPS and TLS. If the proxy connects, it reaches the evil server, so no packet leaves the machine.
 RESOLVERS = ("192.0.2.53:443", "192.0.2.53:853", "dns.example:443", "dns.example:853")
 EVIL = ("evil.test", "evilallowed.test", "allowed.test.evil.test", "wild.test", "allowed-test")
 

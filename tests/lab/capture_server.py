@@ -1,8 +1,8 @@
 """A server that records every byte that it receives: the evidence of an attack test.
 
-It plays the internet on loopback, over TLS when it is given a certificate, and answers each HTTP/1 request with what
-stands in `answers` for its path, else with a 200 that repeats the request line. An answer that is a function gets the
-connection behind the head, and what was read of the body, and has the rest of it to itself.
+It plays the internet on loopback, over TLS when it is given a certificate, and answers each HTTP/1 request with the
+entry of `answers` for its path, or a 200 that repeats the request line. If the entry is a function, it is called with
+the connection and the part of the body that was read with the head, and handles the rest of the connection.
 """
 
 from __future__ import annotations

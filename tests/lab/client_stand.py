@@ -1,4 +1,4 @@
-"""Real clients in a box, and the outside that they work with."""
+"""Real clients in a sandbox, and the servers that they use."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ WITHOUT_PROXY = f"""\
 unset {" ".join(name for variable in VARIABLES for name in (variable, variable.lower()))}
 export NO_PROXY='*' no_proxy='*' JAVA_TOOL_OPTIONS="$(echo "$JAVA_TOOL_OPTIONS" | sed 's/-D[a-z.]*roxy[^ ]*//g')"
 """
-# A client that takes longer hangs, and that is told by its exit code.
+# A client that takes longer hangs; the exit code of `timeout` shows it.
 CLIENT_SECONDS = 120
-# A home of its own: what one run has downloaded is no use to the next.
+# Each run has a new home, so it cannot use what an earlier one downloaded.
 FRESH = "export HOME=$(mktemp -d)\ncd $HOME\nexec 2>&1\n"
 
 
@@ -91,6 +91,6 @@ def run_client(project: Project, client: Client, host: str, *, proxied: bool) ->
             "docker", "exec", *chosen, agent_container(project.path), *within, check=False, seconds=2 * CLIENT_SECONDS
         )
     except subprocess.TimeoutExpired:
-        # Whatever the client did, it was over by then: the engine has lost its end, which it does once in thousands.
+        # `timeout` has ended the client by then: the engine missed its exit, as it does once in thousands of runs.
         return run_client(project, client, host, proxied=proxied)
     return Ran(code=done.returncode, said=done.stdout + done.stderr, seconds=time.monotonic() - began)

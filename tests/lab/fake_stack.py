@@ -40,9 +40,9 @@ def compose_line(root: Path) -> str:
 
 
 def with_containers(docker: FakeDocker, *, network: str = "app-1_sandbox", **states: str) -> FakeDocker:
-    """Have one container for each service: those with a health run, other states are the container's.
+    """Report one container for each service. A state is a health of a running container, or the container's own state.
 
-    `unchecked` is one that was paused: `unhealthy` for the engine, though no check failed.
+    `unchecked` was paused: the Docker engine calls it `unhealthy`, although no check failed.
     """
     return with_inspected(docker, *(inspected(service, state, network) for service, state in states.items()))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPENED = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 corp\r\n\r\n"
-# How a name is found where the company's proxy is: not at all, but for those that lead inside, and the proxy itself.
+# DNS in a network with an upstream proxy: no public name resolves, only names of private addresses, and IP addresses.
 FINDS_NOBODY = """\
 import socket
 resolve, inside = socket.getaddrinfo, {"inside.test": "10.1.2.3", "cloud.test": "169.254.169.254"}

@@ -234,9 +234,9 @@ def make_world(root: Path, random: Random) -> World:
 
 
 def acted_on(root: Path, *, but: Collection[str] = ()) -> set[str]:
-    """Return what is there and git acts on, asked in every directory in which it may find a repository, but in these.
+    """Return the existing paths that git acts on. Asks git in each directory that may be a repository, except `but`.
 
-    That a pointer is a file, and what a repository's own files are called, is git's documented layout.
+    The names of a repository's own files, and that a `.git` file points elsewhere, are from git's documentation.
     """
     found: set[Path] = set()
     for folder, folders, files in os.walk(root):

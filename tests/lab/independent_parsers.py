@@ -1,4 +1,4 @@
-"""How others read a server's bytes: two parsers that share nothing with ours. Where they differ, requests hide."""
+"""Parse requests with two parsers that share nothing with ours. Where parsers differ, requests can be smuggled."""
 
 from __future__ import annotations
 

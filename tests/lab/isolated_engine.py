@@ -1,7 +1,7 @@
-"""A machine with an engine of its own, on which everything may be ended: namespaces that end with whoever made them.
+"""A machine with its own Docker engine, on which tests may kill anything: namespaces that end with the test process.
 
-Its processes, network and mounts are not the host's, and its disk lies in memory: with its end, however that comes,
-nothing is left. The socket of its engine lies in a folder, for those outside.
+Its processes, network and mounts are not the host's. Its disk is in memory, so nothing is left, however the machine
+ends. The socket of its engine is in a directory that the host can reach.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ALONE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-# What holds a namespace ends with its input, hence with the test. It is a shell, which buries whom nobody else does.
+# The process that holds a namespace ends when its stdin closes, so with the test. It is a shell: it reaps orphans.
 HOLD = "mount -t tmpfs tmpfs {}; echo ready; cat; exit"
 SECONDS = 60
 

@@ -47,8 +47,9 @@ class Listening(ABC):
     def __exit__(self, *_: object) -> None:
         """Stop listening.
 
-        Closing a socket does not end an `accept` that waits on it. A signal makes the kernel start that call again, by
-        the number of a descriptor that may be another server's by then, and this server would take its connection.
+        Shut the socket down first: closing it does not end a waiting `accept`. After a signal, the kernel restarts that
+        call with the same descriptor number. If another server has that number by then, this one would take its
+        connection.
         """
         self._socket.shutdown(socket.SHUT_RDWR)
         self._acceptor.join()

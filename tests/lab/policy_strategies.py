@@ -41,7 +41,7 @@ def some(of: Sequence[str | int]) -> list[list[Any]]:
 
 
 def or_none(of: Sequence[Any]) -> list[Any]:
-    """Return all of these, and none twice as often: what has few conditions meets more."""
+    """Return all of these, and None twice as often as all together: rules with few conditions match more."""
     return [*of, *[None] * 2 * len(of)]
 
 
@@ -139,7 +139,7 @@ specs = st.builds(
 
 
 def tightened(spec: Entry, *, tighten: bool = True) -> Entry:
-    """Return the policy as one that may only narrow, which puts nothing in."""
+    """Return the policy as a layer that restricts, which may not inject."""
     without = [
         {
             **entry,

@@ -116,7 +116,7 @@ class ProxyProcess:
     def forget(self) -> None:
         """Drop the records so far, including those that are still being written.
 
-        An answer of the control socket shows that a busy machine let the proxy write what it had to.
+        Once the control socket has answered, the proxy has had time for its pending records, even on a busy machine.
         """
         seen = -1
         while seen < len(self.lines):

@@ -103,7 +103,7 @@ class Project:
         return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
 
     def traffic(self) -> list[dict[str, Any]]:
-        """Return the proxy's decision log."""
+        """Return the records of the audit log."""
         lines = self.compose("exec", "-T", "proxy", "cat", "/state/log/traffic.jsonl").stdout.splitlines()
         return [json.loads(line) for line in lines]
 
@@ -126,7 +126,7 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
     for script in ("fake_forge.py", "fake_internet.py", "fake_model_api.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
-    # What has no address of its own gets one of the upper half, and no other's while that one is down.
+    # Containers without a fixed address get one of the upper half, never the fixed address of a stopped container.
     _, others = ip_network(public).subnets()
     make_network(name, "--internal", f"--subnet={public}", f"--ip-range={others}")
     aliases = [f"--network-alias={host}" for host in HOSTS]

@@ -100,7 +100,7 @@ class ByteStream(asyncio.BufferedProtocol):
 
     @property
     def _may_hide_data(self) -> bool:
-        """Whether asyncio's TLS, which leads to an upstream proxy, may hold data: the kernel has it no longer."""
+        """Whether asyncio's TLS (to an upstream proxy) may hold data, which the kernel then no longer reports."""
         return not self._transport.is_reading() and self._transport.get_extra_info("sslcontext") is not None
 
     @property

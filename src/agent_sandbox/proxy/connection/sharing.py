@@ -16,7 +16,7 @@ CREDENTIALS = frozenset({b"authorization", b"proxy-authorization"})
 CHALLENGES = frozenset(
     {b"www-authenticate", b"proxy-authenticate", b"authentication-info", b"proxy-authentication-info"}
 )
-# With these, each request proves again who sends it. NTLM, Negotiate and unknown ones may authenticate the connection.
+# Schemes that authenticate each request. NTLM, Negotiate and unknown schemes may authenticate the whole connection.
 PER_REQUEST = frozenset(
     {
         *("apikey", "aws", "aws4-ecdsa-p256-sha256", "aws4-hmac-sha256", "basic", "bearer"),
@@ -44,7 +44,7 @@ def asks_for_own(fields: Fields) -> bool:
 
 
 def may_be_shared(exchange: Exchange, answer: ResponseHead, *, has_body: bool, is_early: bool) -> bool:
-    """Return whether other clients may use the connection after this exchange, if its request did not ask for its own.
+    """Return whether other clients may use the connection after this exchange. `asks_for_own` is a separate check.
 
     `has_body`: the request had one. `is_early`: the response began before the whole request was sent.
     """

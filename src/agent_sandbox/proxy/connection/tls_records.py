@@ -8,7 +8,7 @@ class TlsRecords:
 
     def __init__(self) -> None:
         self._begun = b""  # a header that has arrived in part
-        self._left = 0  # of the record after it
+        self._left = 0  # bytes of the current record that have not arrived
 
     @property
     def is_at_end(self) -> bool:

@@ -47,8 +47,8 @@ class Relay:
     """Relays one exchange.
 
     `is_begun`: the head of the response was sent. `is_endless`: only the end of the connection ends the response.
-    `is_reusable`: the server connection may carry another request of this client. `is_shareable`: then also one of any
-    other client, within `seconds`. `keeps_client`: the client's connection may carry another request.
+    `is_reusable`: the server connection may carry another request of this client. `is_shareable`: so may requests of
+    other clients, within `seconds`. `keeps_client`: the client's connection may carry another request.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - whom it connects
@@ -147,7 +147,7 @@ class Relay:
         except BadHeadError as problem:
             raise BrokenError(self._safe(f"malformed response from the server: {problem}")) from problem
         returned = self._returned(head)
-        # A redacted response has another length, and is sent in chunks: HTTP/1.0 has none.
+        # Redaction changes the length of a response, so it is sent in chunks, which HTTP/1.0 does not have.
         chunked = is_chunked(returned.fields)
         version = "HTTP/1.1" if chunked else head.version
         asked = exchange.head
@@ -161,8 +161,8 @@ class Relay:
         is_ending = chunked or not head.has_body(exchange.method) or has_field(returned.fields, b"content-length")
         self.is_endless = not is_ending
         await self._return(first, response_body(server, size), chunked=chunked, server=server)
-        # As each side was told: an HTTP/1.0 server closes its connection, but a client that gets its response in
-        # chunks, as HTTP/1.1, expects to send another request.
+        # Judge by the head that the server sent, and by the one that the client got: an HTTP/1.0 server closes its
+        # connection, but a client that got the response in chunks, as HTTP/1.1, expects to send another request.
         self.keeps_client = goes_on and not closes(version, returned.fields) and not self.is_endless
         self.is_reusable = goes_on and not closes(head.version, head.fields) and size is not BodyEnd.CLOSE
         self.is_shareable = may_be_shared(exchange, head, has_body=not self._body.is_empty, is_early=is_early)
@@ -228,7 +228,7 @@ class Relay:
             self._client.write(out + rest)
 
     async def _add(self, out: bytes, piece: bytes, *, took: float, chunked: bool, holds: bool) -> bytes:
-        """Append what a piece of the body becomes, and send it if that is much. Reading the piece took `took` seconds.
+        """Append a piece of the body as the client gets it; send `out` once it is large. Reading took `took` seconds.
 
         A compressed piece may become a hundred times as large, so it is decompressed in small parts.
         """

@@ -7,8 +7,8 @@ from weakref import WeakSet
 
 # Text rarely shrinks to less than a thirtieth. What expands more may be a bomb.
 MOST_TIMES, SPARE = 100, 1 << 20
-# What is left over from one piece does not add up: the next must not become gigabytes after megabytes that did not
-# shrink. A client that reads nothing makes us hold what one piece became, so all bodies together have a limit, too.
+# The unused allowance is capped: otherwise, after megabytes that hardly expanded, one piece could become gigabytes.
+# While a client does not read, we hold what its last piece became, so all bodies together have a limit, too.
 MOST_SPARE, LEAST_SPARE, ALL_SPARE = 4 << 20, 1 << 19, 128 << 20
 # Compressed bytes that are decompressed at once.
 PIECE = 4_096
@@ -60,13 +60,13 @@ class _Brotli:
     def read(self, data: bytes, most: int) -> bytes:
         pieces, room = list[bytes](), most + 1
         try:
-            # It leaves input for later only when it has reached the limit; the next call would be an error.
+            # Brotli keeps unread input only at the limit, and then rejects more. The caller raises before that.
             while piece := self._stream.process(data, output_buffer_limit=room):
                 pieces.append(piece)
                 room -= len(piece)
                 if room <= 0:
                     break
-                data = b""  # to get all of the output: it would keep up to 4 MiB, and then return them at once
+                data = b""  # only get the rest of the output: brotli could hold back 4 MiB, and return it at once later
         except self._error as error:
             raise UnpackError from error
         return b"".join(pieces)
@@ -85,7 +85,7 @@ class _Zstd:
 
     def read(self, data: bytes, most: int) -> bytes:
         read = b""
-        # A block of 128 KiB may have four bytes, and nothing bounds what one call returns.
+        # Four bytes can expand to a block of 128 KiB, and one call has no limit for its output: feed it little at once.
         for at in range(0, len(data), 64):
             try:
                 read += self._stream.decompress(data[at : at + 64])

@@ -81,7 +81,7 @@ class ServerPool[C: Connection]:
     def give(  # noqa: PLR0913 - what `Idle` is made of
         self, connection: C, server: Server, *, policy: Policy, secrets: object, opened: float, seconds: float
     ) -> None:
-        """Hold a connection that was opened at the time `opened`, for at most so many seconds; or close it."""
+        """Hold a connection, opened at the time `opened`, for at most `seconds`; close it if no time is left."""
         now, limits = self._clock(), self._limits
         until = min(now + min(seconds, limits.pool_idle_seconds), opened + limits.pool_age_seconds)
         idle = Idle(connection=connection, server=server, policy=policy, secrets=secrets, until=until)
