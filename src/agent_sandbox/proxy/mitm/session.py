@@ -65,6 +65,10 @@ class Session(LiveConnectionHandler):
             await super().handle_client()
         finally:
             self._engine.sessions.discard(self)
+            # Some are left only if this task was cancelled or failed.
+            handlers = (transport.handler for transport in self.transports.values())
+            for task in filter(None, (*handlers, *self.wakeup_timer)):
+                task.cancel()
 
     def _read_size(self, connection: Connection) -> int:
         """Return how much to read at once: little if processing it may be expensive."""
