@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,7 @@ from proxy_stand import get, one_path, read_answer
 from table_tests import each
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
 POLICY = """\
@@ -313,3 +317,29 @@ def test_allows_ending_a_session_only_at_the_exact_path_of_the_rule(pair: Pair) 
         pair.proxy.reload(POLICY.replace("path: {exact: /mcp}, ", path))
         assert asked(pair, ending)[0] == status
     assert len(pair.server.requests) == 1
+
+
+BEGUN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2000000\r\n\r\n" + b" " * 1_048_000
+
+
+def test_responses_that_clients_left_do_not_use_up_the_room_of_others(pair: Pair) -> None:
+    left = threading.Event()
+
+    def begin(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(BEGUN)
+        left.wait(20)
+
+    pair.server.answers["/mcp"] = begin
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):  # together, they fill the room
+            stack.enter_context(pair.proxy.tls("allowed.test")).sendall(post(LISTING))
+        pair.server.wait_for(64, seconds=20)
+        assert b"holds too many other responses" in pair.proxy.ask("allowed.test", post(LISTING))
+    pair.server.answers["/mcp"] = ok(json.dumps(TOOLS).encode(), JSON.encode())
+    deadline = time.monotonic() + 10
+    while pair.proxy.ask_control("status")["connections"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    left.set()
+    answer = pair.proxy.ask("allowed.test", post(LISTING))
+    assert (b"read_a" in answer, b"delete" in answer) == (True, False)

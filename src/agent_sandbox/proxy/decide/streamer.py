@@ -2,7 +2,6 @@
 
 from itertools import chain
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -13,7 +12,7 @@ from agent_sandbox.proxy.secrets.error_code import ErrorCode, codes_for
 from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.secrets.search import SearchBudget
-from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.secrets.unpacking import OpenUnpackings, Unpacking
 from agent_sandbox.proxy.secrets.uses import ERROR
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
@@ -32,7 +31,7 @@ class Streamer:
 
     def __init__(self) -> None:
         self._room: Room | None = None
-        self._unpackings = WeakSet[Unpacking]()
+        self._unpackings = OpenUnpackings()
 
     @hook
     def responseheaders(self, exchange: Exchange, _: Tunnel) -> None:
@@ -85,9 +84,15 @@ class Streamer:
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:
-        """Redact trailers too."""
+        """Redact trailers too, and free what the body held."""
         if exchange.trailers is not None and exchange.echoes:
             exchange.trailers = _redacted(exchange.trailers, exchange.echoes)
+        exchange.received.close()
+
+    @hook
+    def error(self, exchange: Exchange, _: Tunnel) -> None:
+        """Free what the body of a response held that broke off."""
+        exchange.received.close()
 
 
 def _is_batch(path: str) -> bool:

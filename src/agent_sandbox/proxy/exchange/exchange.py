@@ -97,6 +97,12 @@ class Meter(Struct):
         shown = self.redactor.feed(shown) if self.redactor else shown
         return self._copy(self.filter.feed(shown) if self.filter else shown) or ()
 
+    def close(self) -> None:
+        """Free what the body holds, however it ended: a garbage collection may come much later."""
+        for part in (self.unpacking, self.filter):
+            if part is not None:
+                part.close()
+
     def _end(self) -> bytes:
         if self.unpacking and self.count:
             self.unpacking.end()

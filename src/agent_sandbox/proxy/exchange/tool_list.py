@@ -49,6 +49,9 @@ class BodyFilter(Protocol):
     def end(self) -> bytes:
         """Return the rest."""
 
+    def close(self) -> None:
+        """Free what is held."""
+
 
 def why_not_filtered(status: int, fields: Fields, why: str = "") -> str:
     """Return why a response cannot be filtered because of its head, "" if it can be, or has no message.
@@ -84,7 +87,7 @@ class Room:
 
 
 class Held:
-    """The bytes that one filter holds. They are given back when it is dropped, however its response ends."""
+    """The bytes that one filter holds, until it is closed or dropped."""
 
     def __init__(self, room: Room, fail: Callable[[object], UnpackError] = ToolListError) -> None:
         self._room = room
@@ -100,9 +103,12 @@ class Held:
         self._room.left -= size - self._size
         self._size = size
 
-    def __del__(self) -> None:
+    def close(self) -> None:
         """Give the bytes back."""
         self._room.left += self._size
+        self._size = 0
+
+    __del__ = close
 
 
 class JsonFilter:
@@ -128,6 +134,11 @@ class JsonFilter:
         body = bytes(self._body)
         self._held.resize(0)
         return self._change(body) if body.strip() else body
+
+    def close(self) -> None:
+        """Free the document."""
+        self._held.close()
+        self._body = bytearray()
 
 
 class EventFilter:
@@ -165,6 +176,11 @@ class EventFilter:
     def end(self) -> bytes:
         """Drop an event that is not complete, as clients do."""
         return b""
+
+    def close(self) -> None:
+        """Free the event."""
+        self._held.close()
+        self._line, self._kept, self._data = bytearray(), bytearray(), []
 
     def _take(self, line: bytes) -> bytes:
         """Take a line; return the event that it ends, if it does. Fields that clients ignore are dropped."""

@@ -44,5 +44,12 @@ class Interruptible:
         if task is None or error is None:
             return
         is_ours = task.uncancel() == 0
-        if is_ours or not isinstance(raised, asyncio.CancelledError):
-            raise error from raised
+        try:
+            if is_ours or not isinstance(raised, asyncio.CancelledError):
+                raise error from raised
+        finally:
+            # Tracebacks refer to frames that refer to the errors: what the block used would be kept until a garbage
+            # collection.
+            if isinstance(raised, asyncio.CancelledError):
+                raised.__traceback__ = None
+            del error, raised, trace

@@ -243,10 +243,10 @@ class Destination(layer.Layer):
 
     @property
     def searched_read(self) -> int:
-        """How much of a response that is searched for a secret to read at once, 0 if it does not matter."""
-        searched = [exchange for exchange in self.exchanges if exchange.echoes]
-        if any(exchange.received.unpacking for exchange in searched):
+        """How much to read at once of a response that is decompressed or searched, 0 if it does not matter."""
+        if any(exchange.received.unpacking for exchange in self.exchanges):
             return COMPRESSED_READ
+        searched = [exchange for exchange in self.exchanges if exchange.echoes]
         is_small = any(exchange.response is None or exchange.websocket for exchange in searched)
         return SMALL_READ if is_small else 0
 

@@ -34,6 +34,8 @@ class PolicyTransition(Struct, frozen=True, kw_only=True):
     def _or_moved(self, decision: Decision, host: str, port: int) -> Decision:
         if self.old.host_service(host, port) != self.new.host_service(host, port):
             return replace(decision, effect=Effect.DENY, reason=f"{host}:{port} now leads to a different address")
+        if self.old.upstream_proxy(host) != self.new.upstream_proxy(host):
+            return replace(decision, effect=Effect.DENY, reason=f"{host} now has a different upstream proxy")
         # A server that was accepted because of a removed CA must not be used any longer.
         if self.old.authorities != self.new.authorities:
             return replace(decision, effect=Effect.DENY, reason="the trusted CAs changed")

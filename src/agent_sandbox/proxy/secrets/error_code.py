@@ -39,6 +39,9 @@ class ErrorCode:
         """Return nothing: all data was passed on."""
         return b""
 
+    def close(self) -> None:
+        """Keep the beginning, for the record."""
+
 
 def codes_for(secrets: tuple[SecretUse, ...]) -> tuple[str, ...]:
     """Return the codes with which servers refuse these secrets."""

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Callable
 from typing import Protocol
-from weakref import WeakSet
 
 # Text rarely shrinks to less than a thirtieth. What expands more may be a bomb.
 MOST_TIMES, SPARE = 100, 1 << 20
@@ -13,6 +12,9 @@ MOST_SPARE, LEAST_SPARE, ALL_SPARE = 4 << 20, 1 << 19, 128 << 20
 # Compressed bytes that are decompressed at once.
 PIECE = 4_096
 MAX_WINDOW = 8 << 20  # of zstd, as browsers allow
+# What a decoder keeps while its response is open, by coding; zlib's is small. All together keep a limited amount.
+WINDOWS = {b"br": 16 << 20, b"zstd": MAX_WINDOW}
+ALL_WINDOWS = 256 << 20
 
 
 class UnpackError(ValueError):
@@ -111,19 +113,41 @@ UNPACKERS: dict[bytes, Callable[[], Unpacker]] = {
 }
 
 
-class Unpacking:
-    """Decompresses a body within bounds. `beside` collects all that are open: if there are many, each gets less."""
+class OpenUnpackings:
+    """How many bodies are decompressed at the moment, and what their decoders keep, in bytes."""
 
-    def __init__(self, coding: bytes, beside: "WeakSet[Unpacking] | None" = None) -> None:
-        self._unpacker = UNPACKERS[coding]()
+    def __init__(self) -> None:
+        self.count = self.windows = 0
+
+
+class Unpacking:
+    """Decompresses a body within bounds. `beside` counts all that are open: if there are many, each gets less."""
+
+    def __init__(self, coding: bytes, beside: OpenUnpackings | None = None) -> None:
+        self._beside = OpenUnpackings() if beside is None else beside
+        self._window = WINDOWS.get(coding, 0)
         self._spare = SPARE
-        self._beside = WeakSet[Unpacking]() if beside is None else beside
-        self._beside.add(self)
+        is_crowded = self._beside.windows + self._window > ALL_WINDOWS
+        self._unpacker = None if is_crowded else UNPACKERS[coding]()
+        if self._unpacker is not None:
+            self._beside.count += 1
+            self._beside.windows += self._window
+
+    def close(self) -> None:
+        """Free the decoder. Nothing more can be decompressed."""
+        if self._unpacker is not None:
+            self._unpacker = None
+            self._beside.count -= 1
+            self._beside.windows -= self._window
+
+    __del__ = close
 
     def feed(self, data: bytes) -> bytes:
         """Return the next decompressed bytes. Raises UnpackError for data that is not valid or expands too much."""
+        if self._unpacker is None:
+            raise UnpackError("the proxy decompresses too many other responses")
         pieces = []
-        most = min(MOST_SPARE, max(LEAST_SPARE, ALL_SPARE // len(self._beside)))
+        most = min(MOST_SPARE, max(LEAST_SPARE, ALL_SPARE // self._beside.count))
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
             self._spare = min(self._spare + MOST_TIMES * len(piece), most)
@@ -135,5 +159,5 @@ class Unpacking:
 
     def end(self) -> None:
         """Raise UnpackError if the stream is not complete."""
-        if not self._unpacker.ended:
+        if self._unpacker is None or not self._unpacker.ended:
             raise UnpackError("its compressed body is not complete")

@@ -11,10 +11,12 @@ from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.exchange.tool_list import MAX_ANSWER, MAX_HELD, ToolListError
 from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead
 from table_tests import each
 
+JSON = (b"Content-Type", b"application/json")
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 
 
@@ -226,3 +228,20 @@ def test_an_error_with_a_code_of_aws_refuses_the_key_and_passes_unchanged(
     assert returned(exchange) == ((b"Content-Length", b"31"),)
     assert bytes(exchange.received(body)) + bytes(exchange.received(b"")) == body
     assert [one.secret for one in exchange.secrets if exchange.refuses_secret] == refuses
+
+
+@pytest.mark.parametrize("end", ["response", "error"])
+def test_frees_what_a_response_holds_when_it_ends(end: str) -> None:
+    streamer, packed = Streamer(), gzip.compress(b" " * 1_000)
+    exchanges = [answered(200, JSON, (b"Content-Encoding", b"gzip")) for _ in range(2)]
+    for exchange in exchanges:
+        exchange.shows_tool = "b".__eq__
+        streamer.responseheaders(exchange, TUNNEL)
+        exchange.received(packed)
+    room, count = streamer._room, streamer._unpackings
+    assert room
+    assert (room.left, count.count) == (MAX_HELD - 2_000, 2)
+    getattr(streamer, end)(exchanges[0], TUNNEL)
+    assert (room.left, count.count) == (MAX_HELD - 1_000, 1)
+    with pytest.raises(UnpackError):
+        exchanges[0].received(packed)

@@ -189,7 +189,8 @@ def test_all_filters_share_one_limit_of_held_bytes(kind: tuple[bytes, bytes], wh
     first.feed(b"data:" * 15)
     with pytest.raises(ToolListError, match="the proxy holds too many other responses"):
         made(kind, room).feed(b"data:" * 15)
-    del first
+    first.close()
+    first.close()
     second, third = made(kind, room), made(kind, room)
     second.feed(b"data:" * 15)
     # A forwarded message is not held.

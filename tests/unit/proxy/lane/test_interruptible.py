@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import weakref
 
 import pytest
 
@@ -59,3 +62,22 @@ async def test_an_aborted_error_has_its_denial_and_reason() -> None:
     with pytest.raises(AbortedError) as raised, block:
         await asyncio.sleep(60)
     assert (raised.value.denial, str(raised.value)) == (UNDECIDED, UNDECIDED.reason)
+
+
+async def test_what_an_interrupted_block_used_is_freed_at_once() -> None:
+    class Used:
+        """A decoder, for instance."""
+
+    async def work() -> weakref.ref[Used]:
+        block, used = Interruptible(), Used()
+        asyncio.get_running_loop().call_soon(block.interrupt, ValueError("first"))
+        found = weakref.ref(used)
+        with contextlib.suppress(ValueError), block:
+            await asyncio.sleep(60)
+        return found
+
+    gc.disable()
+    try:
+        assert (await work())() is None
+    finally:
+        gc.enable()

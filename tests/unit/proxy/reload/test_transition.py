@@ -70,6 +70,16 @@ def test_denies_a_host_service_that_now_leads_to_a_different_address(policy: Cal
     assert new.host_service("10.0.0.1", 11434) is not None
 
 
+def test_denies_a_host_that_now_has_a_different_upstream_proxy(policy: Callable[[str], Policy]) -> None:
+    setting = "domains: [a.test]\nsettings: {upstream: {proxy: 'http://proxy.test:3128', no_proxy: [%s]}}"
+    direct, other, proxied = policy("domains: [a.test]"), policy(setting % "a.test"), policy(setting % "b.test")
+    assert PolicyTransition(old=direct, new=other).decide(GET).allowed
+    for old, new in ((direct, proxied), (proxied, other)):
+        decision = PolicyTransition(old=old, new=new).decide(GET)
+        assert (decision.allowed, decision.reason) == (False, "a.test now has a different upstream proxy")
+        assert not PolicyTransition(old=old, new=new).decide_connect("a.test", 443).allowed
+
+
 def test_the_new_body_limit_depends_on_whether_a_secret_is_injected(policy: Callable[[str], Policy]) -> None:
     put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
     new = policy(f"domains: [{{host: a.test, {put_in}, rules: [{{max_body: 10}}]}}, a.test]")

@@ -6,7 +6,6 @@ import zlib
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -21,6 +20,7 @@ from agent_sandbox.proxy.secrets.unpacking import (
     PIECE,
     SPARE,
     UNPACKERS,
+    OpenUnpackings,
     UnpackError,
     Unpacking,
 )
@@ -74,7 +74,7 @@ def test_a_bomb_after_data_that_did_not_shrink_is_not_decompressed(coding: bytes
 @pytest.mark.parametrize(("others", "most"), [(0, MOST_SPARE), (255, LEAST_SPARE), (9_999, LEAST_SPARE)])
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
 def test_many_bodies_at_once_share_what_a_piece_may_become(coding: bytes, others: int, most: int) -> None:
-    beside = WeakSet[Unpacking]()
+    beside = OpenUnpackings()
     held = [Unpacking(b"gzip", beside) for _ in range(others)]
     packed = PACK[coding](random.Random(1).randbytes(512 << 10) + bytes(32 << 20))  # noqa: S311 - only incompressible
     unpacking, sizes = Unpacking(coding, beside), list[int]()
@@ -86,7 +86,7 @@ def test_many_bodies_at_once_share_what_a_piece_may_become(coding: bytes, others
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
 def test_a_body_may_become_forty_times_as_large_beside_any_number_of_others(coding: bytes) -> None:
-    beside = WeakSet[Unpacking]()
+    beside = OpenUnpackings()
     held = [Unpacking(b"gzip", beside) for _ in range(9_999)]
     text = b"".join(random.Random(number).randbytes(60) + bytes(3_000) for number in range(2_000))  # noqa: S311 - as above
     packed, unpacking = PACK[coding](text), Unpacking(coding, beside)
@@ -102,6 +102,33 @@ def test_returns_nearly_all_that_each_piece_becomes(coding: bytes) -> None:
     sizes = [len(unpacking.feed(packed[at : at + PIECE])) for at in range(0, len(packed), PIECE)]
     assert sum(sizes) == len(text)
     assert max(sizes) < 1 << 20
+
+
+@pytest.mark.parametrize(("coding", "most"), [(b"br", 16), (b"zstd", 32)])
+def test_the_windows_of_all_decoders_have_a_limit(coding: bytes, most: int) -> None:
+    beside, packed = OpenUnpackings(), PACK[coding](b"text")
+    held = [Unpacking(coding, beside) for _ in range(most)]
+    refused, small = Unpacking(coding, beside), Unpacking(b"gzip", beside)
+    with pytest.raises(UnpackError, match="the proxy decompresses too many other responses"):
+        refused.feed(packed)
+    assert small.feed(PACK[b"gzip"](b"text")) == b"text"
+    for one in (held[0], held[0], refused):
+        one.close()
+    assert Unpacking(coding, beside).feed(packed) == b"text"
+    held.clear()
+    assert (beside.count, beside.windows) == (1, 0)
+
+
+@pytest.mark.parametrize("coding", sorted(UNPACKERS))
+def test_a_closed_body_is_not_decompressed(coding: bytes) -> None:
+    beside = OpenUnpackings()
+    unpacking = Unpacking(coding, beside)
+    unpacking.close()
+    with pytest.raises(UnpackError):
+        unpacking.feed(PACK[coding](b"text"))
+    with pytest.raises(UnpackError):
+        unpacking.end()
+    assert (beside.count, beside.windows) == (0, 0)
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
