@@ -14,11 +14,14 @@ import sys
 from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Self, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, Self, cast
 
 import h11
 
 from response_shapes import ACCEPTED, REJECTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FOLDER = Path(__file__).with_name("oracles")
 VERDICTS = FOLDER / "verdicts.json"
@@ -42,7 +45,8 @@ LINES = (
     b"Transfer-Encoding: chunked", b"Transfer-Encoding: Chunked ", b"Transfer-Encoding: gzip, chunked",
     b"Transfer-Encoding: chunked, identity", b"Transfer-Encoding : chunked", b"Transfer-Encoding:\r\n chunked",
     b"Transfer-Encoding: identity", b"Transfer-Encoding: \x0cchunked", b"X: y\r\n z", b"X: y\nContent-Length: 2",
-    b"X: y\rContent-Length: 2", b"X\0: y", b"Connection: close", b"Trailer: X", b"",
+    b"X: y\rContent-Length: 2", b"X: y\nSet-Cookie: z", b"X: y\rSet-Cookie: z", b"X\0: y", b"Connection: close",
+    b"Trailer: X", b"",
 )  # fmt: skip
 BODIES = (
     b"ok", b"", b"2\r\nok\r\n0\r\n\r\n", b"2;a=b\r\nok\r\n0\r\n\r\n", b"2\nok\n0\n\n", b"2\r\nok0\r\n\r\n",
@@ -53,30 +57,57 @@ BODIES = (
     b"100000000000000002\r\nok\r\n0\r\n\r\n", b'2;"\r\n"\r\nok\r\n0\r\n\r\n', b"2\r\nok\r\n", b"2\r\nok\n0\r\n\r\n",
 )  # fmt: skip
 
-Verdict = tuple[int, bytes] | None
+# Go takes these out of the fields: of Connection, only `close`. The body of a GET tells whether it saw the coding.
+MOVED = {"connection", "trailer", "transfer-encoding"}
 
 
-def cases() -> list[bytes]:
+class Case(NamedTuple):
+    """The method of a request, and the response to it."""
+
+    method: str
+    data: bytes
+
+
+class Message(NamedTuple):
+    """What a program reads in a response. `names`: those of its header fields, as often as each occurs."""
+
+    status: int
+    names: tuple[str, ...]
+    body: bytes
+
+
+Verdict = Message | None
+Said = tuple[int, list[str], str] | None
+
+
+def names_of(fields: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
+    """Return the names of the header fields that can be compared, sorted and in lower case."""
+    return _comparable(name.decode("latin-1") for name, _ in fields)
+
+
+def cases() -> list[Case]:
     """Return the responses that the file is about."""
     shaped = [data for data, _ in (*REJECTED.values(), *ACCEPTED.values()) if len(data) < LARGEST]
     one = [b"\r\n".join(filter(None, parts)) + b"\r\n\r\n" for parts in itertools.product(STARTS, LINES)]
     two = [b"\r\n".join((STARTS[0], *pair)) + b"\r\n\r\n" for pair in itertools.permutations(LINES[:-1], 2)]
     bodied = [head + body for head in one for body in BODIES]
-    return [*dict.fromkeys([*shaped, *bodied, *(head + BODIES[2] for head in two)])]
+    got = [*shaped, *bodied, *(head + BODIES[2] for head in two)]
+    headed = [*shaped, *(head + body for head in one for body in BODIES[:3])]
+    return [*dict.fromkeys([*(Case("GET", data) for data in got), *(Case("HEAD", data) for data in headed)])]
 
 
-def name_of(case: bytes) -> str:
+def name_of(case: Case) -> str:
     """Return the key of a response in the file."""
-    return sha256(case).hexdigest()[:16]
+    return sha256(_line(case)).hexdigest()[:16]
 
 
-def read_by_h11(data: bytes) -> Verdict:
-    """Return the status and the body that h11 reads, None if it refuses the response or misses its end."""
+def read_by_h11(case: Case) -> Verdict:
+    """Return what h11 reads, None if it refuses the response or misses its end."""
     client = h11.Connection(h11.CLIENT)
-    client.send(h11.Request(method="GET", target="/x", headers=[("Host", "a.test")]))
+    client.send(h11.Request(method=case.method, target="/x", headers=[("Host", "a.test")]))
     client.send(h11.EndOfMessage())
     try:
-        client.receive_data(data)
+        client.receive_data(case.data)
         client.receive_data(b"")
         while isinstance(event := client.next_event(), h11.InformationalResponse):
             if event.status_code == 101:
@@ -86,7 +117,8 @@ def read_by_h11(data: bytes) -> Verdict:
         body = b""
         while isinstance(part := client.next_event(), h11.Data):
             body += bytes(part.data)
-        return (event.status_code, body) if isinstance(part, h11.EndOfMessage) else None
+        ended = isinstance(part, h11.EndOfMessage)
+        return Message(event.status_code, names_of(event.headers), body) if ended else None
     except h11.ProtocolError:
         return None
 
@@ -107,18 +139,33 @@ class Oracle:
         """End it."""
         self._process.communicate()
 
-    def read(self, data: bytes) -> Verdict:
-        """Return the status and the body that the program reads, None if it refuses the response or misses its end."""
-        self._asks.write(b64encode(data) + b"\n")
+    def read(self, case: Case) -> Verdict:
+        """Return what the program reads, None if it refuses the response or misses its end."""
+        self._asks.write(_line(case) + b"\n")
         self._asks.flush()
-        said = json.loads(self._says.readline())
-        return said and (said[0], b64decode(said[1]))
+        return _decoded(json.loads(self._says.readline()))
 
 
 def recorded() -> dict[str, list[Verdict]]:
     """Return what the programs in the file read, by `name_of` the response."""
     found = json.loads(VERDICTS.read_text())["read"]
-    return {name: [said and (said[0], b64decode(said[1])) for said in verdicts] for name, verdicts in found.items()}
+    return {name: [_decoded(said) for said in verdicts] for name, verdicts in found.items()}
+
+
+def _comparable(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in map(str.lower, names) if name not in MOVED))
+
+
+def _line(case: Case) -> bytes:
+    return case.method.encode() + b" " + b64encode(case.data)
+
+
+def _decoded(said: Said) -> Verdict:
+    return said and Message(said[0], _comparable(said[1]), b64decode(said[2]))
+
+
+def _encoded(verdict: Verdict) -> Said:
+    return verdict and (verdict.status, [*verdict.names], b64encode(verdict.body).decode())
 
 
 def main() -> int:
@@ -127,12 +174,11 @@ def main() -> int:
     if missing:
         print(f"not installed: {', '.join(missing)}; the verdicts stay as they are", file=sys.stderr)
         return 1
-    read: dict[str, list[tuple[int, str] | None]] = {name_of(case): [] for case in cases()}
+    read: dict[str, list[Said]] = {name_of(case): [] for case in cases()}
     for name in COMMANDS:
         with Oracle(name) as oracle:
             for case in cases():
-                said = oracle.read(case)
-                read[name_of(case)].append(said and (said[0], b64encode(said[1]).decode()))
+                read[name_of(case)].append(_encoded(oracle.read(case)))
     content = ",\n".join(f"{json.dumps(name)}: {json.dumps(verdicts)}" for name, verdicts in read.items())
     VERDICTS.write_text(f'{{"programs": {json.dumps([*COMMANDS])}, "read": {{\n{content}\n}}}}\n')
     return 0

@@ -1,4 +1,5 @@
-// Reads one HTTP/1.1 response per line of standard input (base64), as Go's client does, and prints what it made of it.
+// Reads one HTTP/1.1 response per line of standard input (the request's method and base64), as Go's client does, and
+// prints what it made of it: the status, the names of the header fields, and the body.
 package main
 
 import (
@@ -10,10 +11,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 )
 
-func read(raw []byte) []any {
-	request, _ := http.NewRequest("GET", "http://a.test/x", nil)
+func read(method string, raw []byte) []any {
+	request, _ := http.NewRequest(method, "http://a.test/x", nil)
 	stream := bufio.NewReader(bytes.NewReader(raw))
 	for {
 		response, err := http.ReadResponse(stream, request)
@@ -27,7 +29,13 @@ func read(raw []byte) []any {
 		if err != nil || response.StatusCode == 101 {
 			return nil
 		}
-		return []any{response.StatusCode, base64.StdEncoding.EncodeToString(body)}
+		names := []string{}
+		for name, values := range response.Header {
+			for range values {
+				names = append(names, name)
+			}
+		}
+		return []any{response.StatusCode, names, base64.StdEncoding.EncodeToString(body)}
 	}
 }
 
@@ -35,8 +43,9 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
-		raw, _ := base64.StdEncoding.DecodeString(lines.Text())
-		said, _ := json.Marshal(read(raw))
+		method, encoded, _ := strings.Cut(lines.Text(), " ")
+		raw, _ := base64.StdEncoding.DecodeString(encoded)
+		said, _ := json.Marshal(read(method, raw))
 		fmt.Println(string(said))
 	}
 }
