@@ -12,7 +12,7 @@ from typing import Any, cast, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs
-from mitmproxy.proxy.server import ConnectionIO, LiveConnectionHandler
+from mitmproxy.proxy.server import ConnectionIO, LiveConnectionHandler, TimeoutWatchdog
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
@@ -38,12 +38,32 @@ INTERRUPTED = NotReached("an error in the proxy, or a cancellation, prevented th
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
 
+class Watchdog(TimeoutWatchdog):
+    """mitmproxy's idle timeout, with a way to end it: mitmproxy keeps its task to itself."""
+
+    _task: asyncio.Task[None] | None = None
+    _is_over = False
+
+    @override
+    async def watch(self) -> None:
+        self._task = asyncio.current_task()
+        if not self._is_over:
+            await super().watch()  # type: ignore[no-untyped-call]
+
+    def end(self) -> None:
+        """End the task, also if it has not begun."""
+        self._is_over = True
+        if self._task is not None:
+            self._task.cancel()
+
+
 class Session(LiveConnectionHandler):
     """Runs mitmproxy's layers over one socket."""
 
     def __init__(self, engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> None:
         options = EngineOptions(tcp_timeout=engine.limits.idle_seconds)
         super().__init__(_as_stream(reader), writer, as_mitmproxy(options), REGULAR)
+        self._watchdog = self.timeout_watchdog = Watchdog(engine.limits.idle_seconds, self.on_timeout)
         self._engine = engine
         self._tunnel = tunnel
         self._place = reader.place
@@ -66,6 +86,7 @@ class Session(LiveConnectionHandler):
         finally:
             self._engine.sessions.discard(self)
             # Some are left only if this task was cancelled or failed.
+            self._watchdog.end()
             handlers = (transport.handler for transport in self.transports.values())
             for task in filter(None, (*handlers, *self.wakeup_timer)):
                 task.cancel()
