@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from both_paths import OK, POLICY, QUERY, SWITCH, TUNNEL, Answer, BothPaths, Connection
+from both_paths import OK, POLICY, QUERY, SWITCH, TUNNEL, Answer, BothPaths, Connection, Secured
 from independent_parsers import read_by_h11
 from proxy_stand import PATHS
 from table_tests import each
@@ -26,6 +28,9 @@ CHUNKS = Answer(
 CHUNKED = b"POST /denied HTTP/1.1\r\nHost: allowed.test\r\nTransfer-Encoding: chunked\r\n\r\n"
 LARGE = b"HTTP/1.1 200 OK\r\nContent-Length: 1500000\r\n\r\n" + bytes(1_500_000)
 UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\n\r\nok"
+RULES = POLICY.replace("    rules:\n", "    rules:\n      - {path: {exact: /asked}, ask: true}\n", 1)
+SLOW, SECURE, ASKED = "a large response to a slow client", "TLS on both sides", "a question to a person"
+UNANSWERED = "a client that leaves before the answer"
 # What the client sends, packet by packet, and what the server answers.
 SCENES: dict[str, tuple[tuple[bytes, ...], tuple[Answer, ...]]] = {
     "a request": ((TUNNEL, GET), ()),
@@ -41,11 +46,27 @@ SCENES: dict[str, tuple[tuple[bytes, ...], tuple[Answer, ...]]] = {
     "a head in parts": ((TUNNEL[:30], TUNNEL[30:] + GET[:20], GET[20:]), ()),
     "a malformed head": ((TUNNEL, GET + b"GET  /a HTTP/1.1\r\n\r\n"), ()),
     "a malformed body after a denial": ((TUNNEL, CHUNKED, b"x\r\n"), ()),
-    "a large response": ((TUNNEL, GET), (Answer(pieces=(LARGE,)),)),
+    SLOW: ((TUNNEL, GET), (Answer(pieces=(LARGE,)),)),
     "a response that ends with its connection": ((TUNNEL, GET), (Answer(pieces=(UNTIL_CLOSED,), closes=True),)),
+    ASKED: ((TUNNEL, GET.replace(b"/a", b"/asked")), ()),
+    UNANSWERED: ((TUNNEL, GET.replace(b"/a", b"/asked")), ()),
+    SECURE: ((TUNNEL.replace(b":80", b":443"), GET), (CHUNKS,)),
     "no tunnel": ((GET.replace(b" /", b" http://allowed.test/"),), ()),
 }
-FAULTS = (asyncio.CancelledError, ConnectionResetError, TimeoutError)
+# The statuses that the client gets, if not one 200.
+STATUS = {
+    "two in a row": b"200 200",
+    "a denial": b"403",
+    "a WebSocket": b"101",
+    UNANSWERED: b"",
+    "a malformed head": b"200 400",
+    "a malformed body after a denial": b"403",
+}
+# To mitmproxy, a timeout is an error of the connection like any other.
+FAULTS = {
+    "lane": (asyncio.CancelledError, ConnectionResetError, TimeoutError),
+    "mitmproxy": (asyncio.CancelledError, ConnectionResetError),
+}
 
 
 class Faults:
@@ -101,11 +122,11 @@ async def left_behind(connection: Connection, packets: tuple[bytes, ...], faults
     told = sum(record["event"] == "request" and record["decision"] == "allow" for record in seen.records)
     asked = sum(len(read_by_h11(raw)) for raw in seen.by_connection)
     found = {
-        # mitmproxy's watchdog ends by itself, after the idle timeout.
-        "a task": sum(not task.get_name().startswith("timeout watchdog") for task in asyncio.all_tasks()) > 1,
+        "a task": len(asyncio.all_tasks()) > 1,
         "a session": bool(connection.engine.sessions),
         "a server connection": not all(server.is_lost for server in connection.servers),
         "a request without its record": asked > told,
+        "a question": bool(connection.people.ids()),
         "a body": any(one.held for _, one in connection.enforcer._holding._held),
     }
     return [what for what, is_left in found.items() if is_left]
@@ -113,20 +134,48 @@ async def left_behind(connection: Connection, packets: tuple[bytes, ...], faults
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> BothPaths:
-    return BothPaths(tmp_path_factory.mktemp("suspensions"), POLICY)
+    return BothPaths(tmp_path_factory.mktemp("suspensions"), RULES)
 
 
-@each("path, name, fault", [(path, name, fault) for path in PATHS for name in SCENES for fault in FAULTS])
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Secured:
+    return Secured(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(autouse=True)
+def _log_less(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)  # logging each error with its traceback would take longer than the rest
+
+
+def connect(path: str, name: str, both: BothPaths, secured: Secured) -> Connection:
+    """Return a connection for a scene."""
+    connection = Connection(both.policies[path], SCENES[name][1], secured if name == SECURE else None)
+    connection.is_watched = name != UNANSWERED
+    if name == SLOW:
+        connection.most_read = 65_536
+    return connection
+
+
+@each("path, name", [(path, name) for path in PATHS for name in SCENES])
+def test_each_scene_is_what_it_says(path: str, name: str, both: BothPaths, secured: Secured) -> None:
+    connection = connect(path, name, both, secured)
+    seen = asyncio.run(connection.serve(SCENES[name][0], halves=False))
+    status = re.findall(rb"HTTP/1.1 ([1-5]\d\d) (?!Connection)", seen.returned)
+    assert b" ".join(status) == STATUS.get(name, b"200")
+    assert connection.was_paused == (name == SLOW)
+    assert ("once, by a person" in str(seen.records)) == (name == ASKED)
+
+
+@each("path, name, fault", [(path, name, fault) for path in PATHS for name in SCENES for fault in FAULTS[path]])
 def test_an_error_at_any_await_leaves_nothing_behind(
-    path: str, name: str, fault: type[BaseException], both: BothPaths
+    path: str, name: str, fault: type[BaseException], both: BothPaths, secured: Secured
 ) -> None:
-    packets, answers = SCENES[name]
     found: dict[int, list[str]] = {}
     at, was_raised = 0, True
     while was_raised:
         faults = Faults(at, fault)
-        connection = Connection(both.policies[path], answers)
-        left = asyncio.run(left_behind(connection, packets, faults))
+        connection = connect(path, name, both, secured)
+        left = asyncio.run(left_behind(connection, SCENES[name][0], faults))
         was_raised = faults.was_raised
         found |= {at: left} if left else {}
         at += 1

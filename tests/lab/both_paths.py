@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast, override
 
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.proxy.ask.grant_book import Scope
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
@@ -26,8 +28,14 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
+from agent_sandbox.proxy.tls.authority import load_authority, now_utc
+from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
+from asking_world import World
+from certificates import make_authority
 from independent_parsers import read_by_h11
+from lane_stage import untrusting
 from proxy_stand import PATHS
+from tls_in_memory import TlsEnd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,12 +115,34 @@ class Unhurried(FairScheduler):
         return 0.0
 
 
+class Secured:
+    """TLS on both sides of the proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hooks = (
+            ClientTls(load_authority(folder, now=now_utc()), now=now_utc),
+            ServerTls([make_authority(folder, ["allowed.test"])]),
+        )
+        self._of_server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._of_server.load_cert_chain(folder / "leaf.pem")
+        self._of_client = untrusting()
+
+    def client(self) -> TlsEnd:
+        """Return a client's end."""
+        return TlsEnd(self._of_client, of_server=False, host="allowed.test")
+
+    def server(self) -> TlsEnd:
+        """Return a server's end."""
+        return TlsEnd(self._of_server, of_server=True)
+
+
 class ServerSide(asyncio.Protocol):
     """One server connection. It sends the next answer when another whole request has arrived."""
 
-    def __init__(self, answers: deque[Answer], arrived: bytearray) -> None:
+    def __init__(self, answers: deque[Answer], arrived: bytearray, tls: TlsEnd | None) -> None:
         self.raw = b""
         self._arrived = arrived
+        self._tls = tls
         self.pieces: deque[bytes] = deque()
         self._answers = answers
         self._answered = 0
@@ -125,6 +155,9 @@ class ServerSide(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self._tls is not None:
+            data, back = self._tls.take(data)
+            self._transport.write(back)
         self.raw += data
         self._arrived += data
         found = read_by_h11(self.raw)
@@ -152,7 +185,8 @@ class ServerSide(asyncio.Protocol):
         if self._transport.is_closing():
             return False
         if self.pieces:
-            self._transport.write(self.pieces.popleft())
+            piece = self.pieces.popleft()
+            self._transport.write(piece if self._tls is None else self._tls.wrap(piece))
             return True
         if self._closes:
             self._transport.close()
@@ -160,21 +194,37 @@ class ServerSide(asyncio.Protocol):
         return False
 
 
+def send(client: socket.socket, data: bytes) -> bool:
+    """Send it all. Return whether the other side was still there."""
+    try:
+        client.sendall(data)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
+
+
 class Connection:
     """A client connection to one of the paths."""
 
-    def __init__(self, policy: Policy, answers: tuple[Answer, ...]) -> None:
+    def __init__(self, policy: Policy, answers: tuple[Answer, ...], secured: Secured | None = None) -> None:
         self.records: list[dict[str, Any]] = []
         self.dialled: set[tuple[str, int]] = set()
         self.arrived = bytearray()
         self.servers: list[ServerSide] = []
         self.returned = b""
         self.may_fail = False
+        self.people = World(policy)
+        self.is_watched = True  # by a person, who allows everything
+        self.most_read: int | None = None  # by the client in one step of the loop
+        self.was_paused = False  # because the client did not keep up
+        self._secured = secured
+        self._tls: TlsEnd | None = None
         self._answers = deque(answers)
         audit_log = AuditLog([self._keep], clock=lambda: 0.0)
-        self.enforcer = Enforcer(lambda: policy, clock=lambda: 0.0)
+        self.enforcer = Enforcer(lambda: policy, clock=lambda: 0.0, questions=self.people.questions)
+        hooks = (self.enforcer, Echoing(), Streamer(), AccessLog(audit_log, clock=lambda: 0.0))
         self.engine = Engine(
-            hooks=hook_table(self.enforcer, Echoing(), Streamer(), AccessLog(audit_log, clock=lambda: 0.0)),
+            hooks=hook_table(*(secured.hooks if secured else ()), *hooks),
             dialler=cast("Dialler", self),
             limits=Limits(),
             record=audit_log.record,
@@ -190,7 +240,7 @@ class Connection:
         """Connect to a server, as a dialler does."""
         self.dialled.add((host, port))
         ours, theirs = socket.socketpair()
-        server = ServerSide(self._answers, self.arrived)
+        server = ServerSide(self._answers, self.arrived, self._secured.server() if self._secured else None)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: server, theirs)
             self.servers.append(server)
@@ -207,16 +257,10 @@ class Connection:
         ours.settimeout(0)
         streams = await asyncio.open_connection(sock=theirs)
         extra: dict[str, Any] = streams[1].transport._extra  # type: ignore[attr-defined]
+        self._transport = streams[1].transport
         extra["peername"] = ("10.0.0.3", 1)  # mitmproxy parses the name, which a pair of sockets has not
         serving = asyncio.create_task(self._front.serve(*streams))
-        closed = False
-        for packet in packets:
-            if not closed:
-                try:
-                    ours.sendall(packet)
-                except (BrokenPipeError, ConnectionResetError):
-                    closed = True
-            closed |= await self._settle(ours)
+        closed = await self._say(ours, packets)
         if halves and not closed:
             ours.shutdown(socket.SHUT_WR)
             closed |= await self._settle(ours)
@@ -239,18 +283,38 @@ class Connection:
             records=self.records,
         )
 
+    async def _say(self, client: socket.socket, packets: tuple[bytes, ...]) -> bool:
+        """Send the packets; all but the first within TLS, if it is wanted. Return whether the proxy has closed."""
+        closed = False
+        for packet in packets:
+            closed |= not closed and not send(client, packet if self._tls is None else self._tls.wrap(packet))
+            closed |= await self._settle(client)
+            if self._secured is not None and self._tls is None:  # the tunnel is open
+                self._tls = self._secured.client()
+                closed |= not closed and not send(client, self._tls.take()[1])
+                closed |= await self._settle(client)
+        return closed
+
     async def _settle(self, client: socket.socket) -> bool:
         """Exchange data until no side has any left. Return whether the proxy has closed the connection."""
         closed = await self._until_quiet(client)
-        while [server for server in self.servers if server.speak()]:
+        while self._is_answered() or [server for server in self.servers if server.speak()]:
             closed |= await self._until_quiet(client)
         return closed
+
+    def _is_answered(self) -> bool:
+        """Have a person allow the requests that wait. Return whether there were any."""
+        ids = self.people.ids() if self.is_watched else []
+        for number in ids:
+            self.people.questions.answer(number, Scope.ONCE, who="a person")
+        return bool(ids)
 
     async def _until_quiet(self, client: socket.socket | None) -> bool:
         closed, quiet, before = False, 0, self._so_far()
         while quiet < QUIET:
             await asyncio.sleep(0)
             closed |= client is not None and self._take(client)
+            self.was_paused |= self._transport._protocol_paused  # type: ignore[attr-defined] # asyncio's
             now = self._so_far()
             quiet = quiet + 1 if now == before else 0
             before = now
@@ -258,13 +322,21 @@ class Connection:
 
     def _take(self, client: socket.socket) -> bool:
         try:
-            while data := client.recv(65_536):
-                self.returned += data
+            while data := client.recv(self.most_read or 65_536):
+                self._receive(client, data)
+                if self.most_read is not None:
+                    return False
         except BlockingIOError:
             return False
         except ConnectionResetError:
             pass
         return True
+
+    def _receive(self, client: socket.socket, data: bytes) -> None:
+        if self._tls is not None:
+            data, back = self._tls.take(data)
+            send(client, back)
+        self.returned += data
 
     def _so_far(self) -> tuple[int, ...]:
         return len(self.returned), len(self.records), len(self.servers), len(self.arrived)
