@@ -163,6 +163,9 @@ def test_each_scene_is_what_it_says(path: str, name: str, both: BothPaths, secur
     status = re.findall(rb"HTTP/1.1 ([1-5]\d\d) (?!Connection)", seen.returned)
     assert b" ".join(status) == STATUS.get(name, b"200")
     assert connection.was_paused == (name == SLOW)
+    if name == UNANSWERED:
+        (reason,) = (record["reason"] for record in seen.records if record["event"] == "request")
+        assert reason.endswith("the client left before a person answered")
     assert ("once, by a person" in str(seen.records)) == (name == ASKED)
 
 

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import h11
 from msgspec.structs import replace
 
+from agent_sandbox.policy import Cause
 from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.connection.sharing import REPEATABLE, asks_for_own
 from agent_sandbox.proxy.connection.upstream import Upstream, from_pool, reach, to_pool
@@ -110,7 +111,7 @@ class Serving:
         """Return the answer if the request is denied, else None and the body if it was buffered."""
         answer = self._steps.decide(exchange)
         if exchange.waiting is not None and exchange.waits:
-            await self._wait_for_person(exchange.waiting)
+            await self._wait_for_person(exchange, exchange.waiting)
             answer = self._steps.decide(exchange)
         if answer is None and has_field(exchange.head.fields, b"expect"):
             self._client.write(CONTINUE)
@@ -120,7 +121,7 @@ class Serving:
             return answer, b""
         return await self._decide_by_body(exchange, body)
 
-    async def _wait_for_person(self, waiting: Waiting) -> None:
+    async def _wait_for_person(self, exchange: Exchange, waiting: Waiting) -> None:
         woken = asyncio.get_running_loop().create_future()
         waiting.resume = lambda: None if woken.done() else woken.set_result(None)
         try:
@@ -131,6 +132,8 @@ class Serving:
             waiting.resume = None
             if not waiting.over:
                 waiting.leave()
+                if self._client.ended:
+                    exchange.outcome = replace(exchange.outcome, reason=waiting.why or LEFT, cause=Cause.ASK)
 
     async def _decide_by_body(self, exchange: Exchange, body: Body) -> tuple[Page | None, bytes]:
         """Decide a request once its body has arrived."""
