@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, cast, override
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import load_policy
@@ -38,9 +39,12 @@ if TYPE_CHECKING:
     from lane_stage import Pair
 
     type Stage = Callable[..., Http2Stage]
-    type Talking = tuple[Callable[[Http2Stage, int, list[tuple[str, str]]], Awaitable[None]], list[tuple[str, str]]]
+    type Request = tuple[str, str, int]
+    type Talking = tuple[Callable[[Http2Stage, int, list[Request]], Awaitable[None]], list[Request]]
 
 TAGGED = re.compile(rb"[A-Za-z]+ /(\S+) ")
+SIZE = re.compile(rb"(?i)\r\ncontent-length: (\d+)")
+VERSION = re.compile(rb"(?i)\r\nx-policy: (\d+)")
 STRAY = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
 
 
@@ -283,13 +287,18 @@ async def test_an_error_while_http2_clients_share_a_connection_leaves_the_pool_u
 
 
 class Secretive(LetThrough):
-    """A policy that injects the secret that a request names."""
+    """A policy that injects the secret that a request names, and tells the server its version."""
+
+    def __init__(self) -> None:
+        self.version = 0
 
     @hook
     @override
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Allow the request, with that secret."""
         super().requestheaders(exchange, tunnel)
+        fields = (*exchange.head.fields, (b"X-Policy", b"%d" % self.version))
+        exchange.forwarded = replace(exchange.head, fields=fields)
         if name := value_of(exchange.head.fields, b"x-secret"):
             exchange.secrets = (SecretUse(secret=name, kind="bearer", source="file", age=1.0),)
 
@@ -300,6 +309,7 @@ class Origin:
 
     on: LaneStage
     next_fault: Callable[[], str]
+    policy: Callable[[], int] = lambda: 0
     secrets: list[set[bytes]] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     open: set[object] = field(default_factory=set)
@@ -308,27 +318,38 @@ class Origin:
         """Serve every connection."""
         while True:
             server = await self.on.dialled.get()
-            self.tasks.append(asyncio.create_task(self._serve(*server)))
+            self.tasks.append(asyncio.create_task(self._serve(*server, self.policy())))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, policy: int) -> None:
+        clients = set()
         self.secrets.append(seen := set())
         with contextlib.suppress(OSError, asyncio.IncompleteReadError), self._while_open(writer):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                if b"Content-Length" in head:
-                    await reader.readexactly(2)
                 seen |= {*re.findall(rb"(?i)x-secret: (\w+)", head)} or {b"none"}
-                tag = TAGGED.match(head)
+                tag, fault = TAGGED.match(head), self.next_fault()
                 assert tag
-                await self._answer(reader, writer, tag[1], self.next_fault())
+                clients.add(tag[1].partition(b"-")[0])
+                # A client may keep a connection of its own when the policy changes. A request that was decided before
+                # the change may be sent on a connection that was opened after it.
+                assert len(clients) == 1 or all(int(one) <= policy for one in VERSION.findall(head))
+                if fault == "early":
+                    await self._answer(reader, writer, tag[1], "")
+                if size := SIZE.search(head):
+                    assert await reader.readexactly(int(size[1])) == tag[1]
+                if fault != "early":
+                    await self._answer(reader, writer, tag[1], fault)
 
     @contextlib.contextmanager
-    def _while_open(self, connection: object) -> Iterator[None]:
-        self.open.add(connection)
+    def _while_open(self, writer: asyncio.StreamWriter) -> Iterator[None]:
+        self.open.add(writer)
         try:
             yield
+        except AssertionError:
+            writer.transport.abort()  # or the client would wait for a response until the test times out
+            raise
         finally:
-            self.open.remove(connection)
+            self.open.remove(writer)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tag: bytes, fault: str) -> None:
         whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(tag), tag)
@@ -365,8 +386,7 @@ class Origin:
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes, steps: int
     ) -> None:
         """Send data on an idle connection. If a request is on its way, it would look like the response."""
-        for _ in range(steps):
-            await asyncio.sleep(0)
+        await pause(steps)
         raw = writer.get_extra_info("socket")
         with contextlib.suppress(BlockingIOError):
             if reader._buffer or raw._sock.recv(1, 2):  # type: ignore[attr-defined] # MSG_PEEK
@@ -376,14 +396,25 @@ class Origin:
             writer.close()
 
 
-async def talk_over_http2(on: Http2Stage, client: int, requests: list[tuple[str, str]]) -> None:
-    """Send requests in turn, and check each response by its tag."""
+async def pause(steps: int) -> None:
+    """Let everything else take so many steps."""
+    for _ in range(steps):
+        await asyncio.sleep(0)
+
+
+async def talk_over_http2(on: Http2Stage, client: int, requests: list[Request]) -> None:
+    """Send requests in turn, each after a pause, as its body is, and check each response by its tag."""
     talking = await on.http2()
-    for number, (method, secret) in enumerate(requests):
+    for number, (method, secret, steps) in enumerate(requests):
+        await pause(steps)
         tag = f"c{client}-{number}"
         fields = [("x-secret", secret)] if secret else []
         if method == "POST":
-            stream = talking.send(f"/{tag}", *fields, ("content-length", "2"), method=method, body=b"hi")
+            size = ("content-length", str(len(tag)))
+            stream = talking.send(f"/{tag}", *fields, size, method=method, ends=False)
+            await pause(steps)
+            talking.h2.send_data(stream, tag.encode(), end_stream=True)
+            talking.flush()
         else:
             stream = talking.send(f"/{tag}", *fields, method="GET" if method == "leave" else method)
         if method == "leave":
@@ -398,14 +429,19 @@ async def talk_over_http2(on: Http2Stage, client: int, requests: list[tuple[str,
             assert status == "502" or (status in {"204", "304"} and not body)
 
 
-async def talk(on: LaneStage, client: int, requests: list[tuple[str, str]]) -> None:
-    """Send requests in turn, and check each response by its tag."""
+async def talk(on: LaneStage, client: int, requests: list[Request]) -> None:
+    """Send requests in turn, each after a pause, as its body is, and check each response by its tag."""
     _, (reader, writer) = await on.client()
-    for number, (method, secret) in enumerate(requests):
+    for number, (method, secret, steps) in enumerate(requests):
+        await pause(steps)
         tag = b"c%d-%d" % (client, number)
-        body = b"Content-Length: 2\r\n\r\nhi" if method == "POST" else b"\r\n"
         fields = b"X-Secret: %s\r\n" % secret.encode() if secret else b""
-        writer.write(b"%s /%s HTTP/1.1\r\nHost: a.test\r\n%s%s" % (method.encode(), tag, fields, body))
+        if method == "POST":
+            fields += b"Content-Length: %d\r\n" % len(tag)
+        writer.write(b"%s /%s HTTP/1.1\r\nHost: a.test\r\n%s\r\n" % (method.encode(), tag, fields))
+        if method == "POST":
+            await pause(steps)
+            writer.write(tag)
         if method == "leave":
             writer.close()
             return
@@ -429,31 +465,38 @@ async def talk(on: LaneStage, client: int, requests: list[tuple[str, str]]) -> N
 
 
 FAULTS = st.one_of(
-    *map(st.just, ("", "", "chunks", "extra", "body 204", "body 304")),
+    *map(st.just, ("", "", "chunks", "early", "extra", "body 204", "body 304")),
     st.integers(0, 45).map(lambda at: f"reset {at}"),
     st.integers(0, 45).map(lambda at: f"close {at}"),
     st.integers(0, 8).map(lambda steps: f"late {steps}"),
     st.integers(0, 8).map(lambda steps: f"late-end {steps}"),
 )
 REQUESTS = st.lists(
-    st.tuples(st.sampled_from(["GET", "GET", "POST", "HEAD", "leave"]), st.sampled_from(["", "one", "two"])), max_size=6
+    st.tuples(
+        st.sampled_from(["GET", "GET", "POST", "HEAD", "leave"]), st.sampled_from(["", "one", "two"]), st.integers(0, 8)
+    ),
+    max_size=6,
 )
 TALKS = st.lists(st.tuples(st.sampled_from([talk, talk_over_http2]), REQUESTS), min_size=1, max_size=4)
 
 
-async def converse(talks: list[Talking], faults: list[str], reloads: list[int]) -> None:
-    """Run several clients at once, with failing servers and a policy that is sometimes replaced."""
-    left = iter(faults)
-    async with Http2Stage(Policy.deny_all("x"), Secretive()) as on:
-        origin = Origin(on, lambda: next(left, ""))
+async def converse(talks: list[Talking], faults: list[str], reloads: list[tuple[int, bool]]) -> None:
+    """Run several clients at once, with failing servers and a policy that is sometimes replaced.
+
+    The pool must not rely on being cleared then: not all `reloads` do it.
+    """
+    left, policy = iter(faults), Secretive()
+    async with Http2Stage(Policy.deny_all("x"), policy) as on:
+        origin = Origin(on, lambda: next(left, ""), lambda: policy.version)
         accepting = asyncio.create_task(origin.accept())
 
         async def reload() -> None:
-            for steps in reloads:
-                for _ in range(steps):
-                    await asyncio.sleep(0)
+            for steps, clears in reloads:
+                await pause(steps)
                 on.policy = Policy.deny_all("x")
-                on.pool.clear()
+                policy.version += 1
+                if clears:
+                    on.pool.clear()
 
         async with asyncio.timeout(10):
             await asyncio.gather(reload(), *(way(on, number, said) for number, (way, said) in enumerate(talks)))
@@ -461,14 +504,25 @@ async def converse(talks: list[Talking], faults: list[str], reloads: list[int]) 
         for task in origin.tasks:
             task.cancel()
         ended = await asyncio.gather(*origin.tasks, return_exceptions=True)
-        assert not [one for one in ended if isinstance(one, AssertionError)]
+        assert not [one for one in ended if isinstance(one, Exception)]
         assert all(len(seen) <= 1 for seen in origin.secrets)
+        await pause(3)
+        assert all(idle.connection.is_quiet for idle in on.pool._all())
         assert [line.reason for line in on.lines] == []
 
 
-@given(TALKS, st.lists(FAULTS, max_size=12), st.lists(st.integers(1, 30), max_size=3))
+@given(TALKS, st.lists(FAULTS, max_size=12), st.lists(st.tuples(st.integers(1, 30), st.booleans()), max_size=3))
+# The server sends at each step up to the next request, one of which is the last before the connection is taken.
+@example([(talk, [("GET", "", 0)] * 13)], [f"late {steps}" for steps in range(12)], [])
+@example([(talk_over_http2, [("GET", "", 0)] * 13)], [f"late {steps}" for steps in range(12)], [])
+# The policy is replaced while a connection is idle; then another client asks.
+@example([(talk, [("GET", "", 0)]), (talk, [("GET", "", 80)])], [], [(50, False)])
+@example([(talk, [("GET", "", 0)]), (talk_over_http2, [("GET", "", 80)])], [], [(50, False)])
+# The server has answered long before the client sends the body.
+@example([(talk, [("POST", "", 30), ("GET", "", 0)])], ["early"], [])
+@example([(talk_over_http2, [("POST", "", 30), ("GET", "", 0)])], ["early"], [])
 def test_no_byte_of_an_exchange_is_delivered_to_another(
-    talks: list[Talking], faults: list[str], reloads: list[int]
+    talks: list[Talking], faults: list[str], reloads: list[tuple[int, bool]]
 ) -> None:
     with chosen(HTTP1):
         asyncio.run(converse(talks, faults, reloads))
