@@ -132,8 +132,8 @@ class Serving:
             waiting.resume = None
             if not waiting.over:
                 waiting.leave()
-                if self._client.ended:
-                    exchange.outcome = replace(exchange.outcome, reason=waiting.why or LEFT, cause=Cause.ASK)
+                left = replace(exchange.outcome, reason=waiting.why or LEFT, cause=Cause.ASK)
+                exchange.outcome = left if self._client.ended else exchange.outcome
 
     async def _decide_by_body(self, exchange: Exchange, body: Body) -> tuple[Page | None, bytes]:
         """Decide a request once its body has arrived."""

@@ -335,3 +335,18 @@ def test_a_server_refuses_a_secret_with_a_401_or_a_code(status: int, body: bytes
     exchange.error_code = ErrorCode(("No",), ())
     exchange.error_code.feed(body)
     assert exchange.refuses_secret is bool(refuses)
+
+
+def test_a_closed_body_frees_its_decoder_and_its_room() -> None:
+    room = Room(100)
+    whole, empty = (
+        Meter(unpacking=Unpacking(b"deflate"), filter=JsonFilter(partial(filtered, shows="a".__eq__), room)),
+        Meter(),
+    )
+    whole(zlib.compress(b" " * 60))
+    assert room.left == 40
+    for meter in (whole, empty):
+        meter.close()
+    assert room.left == 100
+    with pytest.raises(UnpackError):
+        whole(b"x")

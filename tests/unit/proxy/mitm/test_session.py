@@ -619,3 +619,16 @@ async def test_an_error_while_reading_from_a_server_is_recorded_and_closes_the_c
         assert await client.answer(number) == (GONE, b"")
         assert (await on.get(reader=reader)).startswith((b"GET /x", b"reset"))
         assert [line.reason for line in on.lines] == ["error in the protocol engine: no"]
+
+
+async def test_the_idle_timeout_ends_with_its_session_even_if_it_has_not_begun() -> None:
+    async def ignore() -> None:
+        """Nothing times out here."""
+
+    for steps in (0, 2):
+        watchdog = subject.Watchdog(600, ignore)
+        task = asyncio.create_task(watchdog.watch())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        watchdog.end()
+        await asyncio.wait_for(task, 1)
