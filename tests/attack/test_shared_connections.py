@@ -330,8 +330,8 @@ class Origin:
                 tag, fault = TAGGED.match(head), self.next_fault()
                 assert tag
                 clients.add(tag[1].partition(b"-")[0])
-                # A client may keep a connection of its own when the policy changes. A request that was decided before
-                # the change may be sent on a connection that was opened after it.
+                # After a policy change, one client may go on with its connection. A shared connection carries no
+                # request that was decided by a newer policy than the one it was opened under.
                 assert len(clients) == 1 or all(int(one) <= policy for one in VERSION.findall(head))
                 if fault == "early":
                     await self._answer(reader, writer, tag[1], "")

@@ -1,4 +1,4 @@
-"""One end of TLS without a socket or a task of its own: bytes in, bytes out."""
+"""One end of a TLS connection in memory, without a socket or a task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TlsEnd:
         )
 
     def take(self, data: bytes = b"") -> tuple[bytes, bytes]:
-        """Take bytes from the wire. Return what they say, and what to send back."""
+        """Take bytes from the other end. Return the plaintext, and the bytes to send back."""
         self._incoming.write(data)
         said = bytearray()
         with suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):

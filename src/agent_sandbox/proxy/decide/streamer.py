@@ -91,7 +91,7 @@ class Streamer:
 
     @hook
     def error(self, exchange: Exchange, _: Tunnel) -> None:
-        """Free what the body of a response held that broke off."""
+        """Free what the body of an interrupted response held."""
         exchange.received.close()
 
 

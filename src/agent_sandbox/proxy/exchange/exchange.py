@@ -98,7 +98,7 @@ class Meter(Struct):
         return self._copy(self.filter.feed(shown) if self.filter else shown) or ()
 
     def close(self) -> None:
-        """Free what the body holds, however it ended: a garbage collection may come much later."""
+        """Free what the body holds, however it ended, without waiting for a garbage collection."""
         for part in (self.unpacking, self.filter):
             if part is not None:
                 part.close()

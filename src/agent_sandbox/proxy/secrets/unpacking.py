@@ -127,9 +127,9 @@ class Unpacking:
         self._beside = OpenUnpackings() if beside is None else beside
         self._window = WINDOWS.get(coding, 0)
         self._spare = SPARE
-        is_crowded = self._beside.windows + self._window > ALL_WINDOWS
-        self._unpacker = None if is_crowded else UNPACKERS[coding]()
-        if self._unpacker is not None:
+        self._unpacker: Unpacker | None = None
+        if self._beside.windows + self._window <= ALL_WINDOWS:
+            self._unpacker = UNPACKERS[coding]()
             self._beside.count += 1
             self._beside.windows += self._window
 
