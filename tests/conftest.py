@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, override
 import pytest
 from hypothesis import HealthCheck, settings
 
+import durations
 import score
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 # makes is little, and Hypothesis asks for the time at each walk.
 gc.disable()
 gc.set_threshold(10_000)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the durations of a run with several workers."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(durations.Durations())
 
 
 def pytest_collection_finish() -> None:
