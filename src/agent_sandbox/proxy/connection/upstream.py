@@ -23,7 +23,7 @@ from agent_sandbox.proxy.upstream.pool import Server, ServerPool
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 # Names, kinds and sources of secrets, and what echoes of their values look like.
-type Secrets = tuple[tuple[tuple[str, str, str], ...], Echoes, Echoes]
+type Secrets = tuple[tuple[tuple[str, str, str], ...], Echoes]
 
 ELSEWHERE = NotReached("the proxy connects only to the destination that was decided")
 REPLACED = NotReached("the policy was reloaded while the proxy connected")
@@ -75,7 +75,7 @@ class Upstream(Struct):
 def secrets_of(exchange: Exchange) -> Secrets:
     """Return which secrets are sent with an allowed request, as a value to compare."""
     uses = tuple((use.secret, use.kind, use.source) for use in exchange.secrets)
-    return uses, exchange.echoes, exchange.error_echoes
+    return uses, exchange.echoes
 
 
 def pool_of(engine: Engine) -> ServerPool[Upstream]:

@@ -189,10 +189,11 @@ class Enforcer:
             return
         exchange.spend, exchange.spender = spend, self._spender
         exchange.received.spend = spend
-        exchange.allow(decision, request, sent, echoes=filling.echoes, secrets=filling.uses)
+        exchange.allow(
+            decision, request, sent, echoes=filling.echoes, only_token=filling.only_token, secrets=filling.uses
+        )
         if request.message is not None and request.message.method in {LIST, STREAM}:
             exchange.shows_tool = partial(self._shows_tool, request, exchange.grants)
-        exchange.error_echoes = filling.error_echoes
         self._expect_ids(exchange, policy)
 
     def _deny(  # noqa: PLR0913 - what was decided

@@ -51,42 +51,42 @@ class Streamer:
             return
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
-        exchange.echoes = exchange.echoes_in(head.status)
-        is_followed = has_body(exchange.method, head.status)
+        echoes, is_followed = exchange.echoes_in(head.status), has_body(exchange.method, head.status)
         if is_followed:
-            exchange.received.filter = self._filter(exchange, head.status, fields)
-        if exchange.echoes or exchange.received.filter:
+            exchange.received.filters = self._filters(exchange, head.status, fields)
+        if echoes or exchange.received.filters:
             coding = coding_of(fields) if is_followed else b""
             exchange.received.unpacking = Unpacking(coding, self._unpackings) if coding else None
-            if coding or exchange.received.filter:
+            if coding or exchange.received.filters:
                 fields = (*unpacked(fields), *_framing(exchange.head, fields))
-        if exchange.echoes:
-            fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
-            exchange.received.redactor = Redactor(exchange.echoes)
+        if echoes:
+            fields, reason = _redacted(fields, echoes), redact(echoes, reason)
+            exchange.received.redactor = Redactor(echoes)
         if exchange.secrets and head.status >= ERROR and (codes := codes_for(exchange.secrets)):
             exchange.error_code = ErrorCode(codes, head.fields)
-            exchange.received.filter = exchange.received.filter or exchange.error_code
+            exchange.received.filters = (*exchange.received.filters, exchange.error_code)
         exchange.returned = ResponseHead(head.status, reason, fields)
 
-    def _filter(self, exchange: Exchange, status: int, fields: Fields) -> "BodyFilter | None":
-        """Return what changes the body of a response, None if nothing has to."""
+    def _filters(self, exchange: Exchange, status: int, fields: Fields) -> "tuple[BodyFilter, ...]":
+        """Return all that changes the body of a response."""
         is_batch = exchange.secrets and 200 <= status < 300 and _is_batch(exchange.path)
         if not (exchange.shows_tool or is_batch):
-            return None
+            return ()
         # Few policies need them.
         from agent_sandbox.proxy.exchange.lfs_batch import batch_filter  # noqa: PLC0415
         from agent_sandbox.proxy.exchange.tool_list import Room, tool_filter  # noqa: PLC0415
 
         self._room = self._room or Room()
-        if exchange.shows_tool:
-            return tool_filter(fields, exchange.shows_tool, self._room)
-        return batch_filter(exchange.host, self._room)
+        tools = tool_filter(fields, exchange.shows_tool, self._room) if exchange.shows_tool else None
+        batch = batch_filter(exchange.host, self._room) if is_batch else None
+        return tuple(one for one in (tools, batch) if one is not None)
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:
         """Redact trailers too, and free what the body held."""
-        if exchange.trailers is not None and exchange.echoes:
-            exchange.trailers = _redacted(exchange.trailers, exchange.echoes)
+        echoes = exchange.echoes_in(exchange.response.status) if exchange.response else exchange.echoes
+        if exchange.trailers is not None and echoes:
+            exchange.trailers = _redacted(exchange.trailers, echoes)
         exchange.received.close()
 
     @hook

@@ -20,7 +20,6 @@ from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redactable import why_unreadable
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
-from agent_sandbox.proxy.secrets.uses import ERROR
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, names_of, value_of
@@ -72,8 +71,9 @@ class Meter(Struct):
     redactor: Redactor | None = None
     # Set for a response whose size counts against a budget.
     spend: Spend = spend_freely
-    # Set for a response that may list the tools of an MCP server, or hand out credentials for large files.
-    filter: "BodyFilter | None" = None
+    # For a response that may list the tools of an MCP server, or hand out credentials for large files. Each gets what
+    # the one before it returns.
+    filters: "tuple[BodyFilter, ...]" = ()
     # A copy of the forwarded data, if one is needed; it is dropped when it exceeds MAX_COPY.
     copied: bytearray | None = None
 
@@ -89,17 +89,24 @@ class Meter(Struct):
         self.count += len(data)
         if over := self.spend("download", len(data)):
             raise OverBudgetError(over)
-        if self.redactor is None and self.filter is None:
+        if self.redactor is None and not self.filters:
             return data
         if not data:
             return self._end()
         shown = self.unpacking.feed(data) if self.unpacking else data
         shown = self.redactor.feed(shown) if self.redactor else shown
-        return self._copy(self.filter.feed(shown) if self.filter else shown) or ()
+        for one in self.filters:
+            shown = one.feed(shown)
+        return self._copy(shown) or ()
+
+    @property
+    def holds_head(self) -> bool:
+        """Whether nothing must be sent before the body was filtered."""
+        return any(one.holds_head for one in self.filters)
 
     def close(self) -> None:
         """Free what the body holds, however it ended, without waiting for a garbage collection."""
-        for part in (self.unpacking, self.filter):
+        for part in (self.unpacking, *self.filters):
             if part is not None:
                 part.close()
 
@@ -107,7 +114,9 @@ class Meter(Struct):
         if self.unpacking and self.count:
             self.unpacking.end()
         rest = self.redactor.end() if self.redactor else b""
-        return self._copy(self.filter.feed(rest) + self.filter.end() if self.filter else rest)
+        for one in self.filters:
+            rest = one.feed(rest) + one.end()
+        return self._copy(rest)
 
     def _copy(self, shown: bytes) -> bytes:
         if self.copied is not None:
@@ -181,10 +190,10 @@ class Exchange:
     mcp_id: str | int | None = None
     # Whether the client may call a tool: set if the response may list the tools of an MCP server.
     shows_tool: Callable[[str], bool] | None = None
-    # What echoes of the injected secrets look like, and which ones they are.
+    # What echoes of all that was injected look like, and which secrets that was.
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
-    # Searched for only in error responses: these repeat what was sent, and are small.
-    error_echoes: Echoes = field(default=NO_ECHOES, repr=False)
+    # Whether that is only the session token of a signature: successful responses, which can be large, are not searched.
+    only_token: bool = False
     secrets: tuple[SecretUse, ...] = ()
     # Counts against the budgets of the request, and what makes that from budgets: a new policy may have others.
     spend: Spend = spend_freely
@@ -225,19 +234,20 @@ class Exchange:
         """Whether the server refused the secret of the request."""
         return self.status == REFUSED or (self.error_code is not None and self.error_code.is_found)
 
-    def allow(
+    def allow(  # noqa: PLR0913 - what was decided, and what is injected
         self,
         decision: Decision,
         request: Request,
         forwarded: RequestHead,
         *,
         echoes: Echoes = NO_ECHOES,
+        only_token: bool = False,
         secrets: tuple[SecretUse, ...] = (),
     ) -> None:
         """Allow the request: `forwarded` is sent to the server, with these secrets."""
         self.outcome = Outcome(Effect.ALLOW, decision.reason, decision.rule)
         self.request, self.echoes, self.sent.limit = request, echoes, decision.max_body
-        self.forwarded, self.secrets = forwarded, secrets
+        self.forwarded, self.secrets, self.only_token = forwarded, secrets, only_token
 
     def answer_here(self, page: Page, reason: str) -> None:
         """Answer an allowed request with `page`. Nothing is forwarded."""
@@ -292,7 +302,7 @@ class Exchange:
 
     def echoes_in(self, status: int) -> Echoes:
         """Return what to search a response with this status for."""
-        return self.error_echoes if self.error_echoes and status >= ERROR else self.echoes
+        return NO_ECHOES if self.only_token and 200 <= status < 300 else self.echoes
 
     def why_unforwardable(self, status: int, fields: Fields) -> str:
         """Return why a response with this head cannot be redacted or filtered, "" if it can be."""

@@ -201,7 +201,7 @@ class Relay:
     async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
         """Send the response. Data that arrived together is sent together. The record is written before the end."""
         meter, out = self._exchange.received, first
-        holds = meter.filter is not None and meter.filter.holds_head
+        holds = meter.holds_head
         try:
             while not body.is_done:
                 if (piece := body.take()) is None:

@@ -72,7 +72,7 @@ class FlowHooks:
         if exchange.returned is None:
             return
         write_response(response, exchange.returned)
-        held = exchange.received.filter is not None and exchange.received.filter.holds_head
+        held = exchange.received.holds_head
         response.stream = False if held else exchange.received
         flow.error = None
 

@@ -160,7 +160,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     @override
     def state_consume_response_body(self, event: events.Event) -> Commands:
         """Hold a response whose head must not be sent before its body was filtered."""
-        meter = self.exchange.received if self.exchange is not None and self.exchange.received.filter else None
+        meter = self.exchange.received if self.exchange is not None and self.exchange.received.filters else None
         if meter is None:
             yield from super().state_consume_response_body(event)
             return

@@ -40,8 +40,8 @@ class Filling:
 
     fields: Fields = field(default=(), repr=False)
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
-    # Searched for only in error responses.
-    error_echoes: Echoes = field(default=NO_ECHOES, repr=False)
+    # Whether only the session token of a signature is sent, which successful responses are not searched for.
+    only_token: bool = False
     # Parameters of the query, as they are written.
     parameters: Fields = field(default=(), repr=False)
     # Headers that are removed, as `folded` returns them.
@@ -65,7 +65,7 @@ class Filling:
     def into(self, fields: Fields) -> Fields:
         """Return `fields` with the injected ones added, in place of the replaced ones."""
         kept = tuple(one for one in fields if folded(one[0]) not in self.replaced)
-        if not self.echoes:
+        if not self.echoes or self.only_token:
             return (*kept, *self.fields)
         shown = (one for one in kept if not asks_to_hide(*one))
         return (*shown, *self.fields, (b"accept-encoding", b"identity"))
@@ -125,15 +125,16 @@ class Injector:
         pairs = [(one.row.in_query, _written(one, secret)) for one, secret in sent_ones]
         # There is at most one: a signature has its own header.
         signing = next((_signing(one, secret, request, sent) for one, secret in found if one.row.signs), None)
+        token = ((signing.keys.token, signing.credential),) if signing and signing.keys.token else ()
         return Filling(
             fields=tuple(pair for in_query, pair in pairs if not in_query),
             parameters=tuple(pair for in_query, pair in pairs if in_query),
-            echoes=_echoes(tuple((secret.value, one) for one, secret in sent_ones)),
+            echoes=_echoes((*((secret.value, one) for one, secret in sent_ones), *token)),
+            only_token=not sent_ones,
             replaced=frozenset(chain.from_iterable(map(_headers, injection.credentials))),
             # Those that are here hold the placeholder.
             dropped=tuple(name for one, _ in found for name in one.parameters if has_parameter(request.query, name)),
             uses=tuple(_use(one, secret, now=now) for one, secret in found),
-            error_echoes=_session_echoes(signing) if signing else NO_ECHOES,
             signing=signing,
         )
 
@@ -188,12 +189,6 @@ def _signing(credential: Credential, secret: Secret, request: Request, sent: Fie
         return signing(credential, keys, request, sent)
     except NotSignableError as doubt:
         raise WithoutSecretError(str(doubt), doubt.hint) from doubt
-
-
-def _session_echoes(signing: "Signing") -> Echoes:
-    """Return the echoes to search for of a session token: unlike the secret key, it is sent."""
-    token = signing.keys.token
-    return _echoes(((token, signing.credential),)) if token else NO_ECHOES
 
 
 def _use(credential: Credential, secret: Secret, *, now: float) -> SecretUse:

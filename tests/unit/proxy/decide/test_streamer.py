@@ -92,15 +92,16 @@ def test_redacts_echoes_in_reason_names_and_values() -> None:
     [
         (400, (), b"********"),
         (503, ((b"content-type", b"application/xml"),), b"********"),
-        (399, (), b"hunter22"),
+        (301, (), b"********"),
+        (299, (), b"hunter22"),
         (200, (), b"hunter22"),
     ],
 )
-def test_redacts_a_session_token_only_in_error_responses(
+def test_redacts_a_session_token_in_all_but_successful_responses(
     status: int, fields: tuple[tuple[bytes, bytes], ...], shown: bytes
 ) -> None:
     exchange = answered(status, *fields)
-    exchange.error_echoes = Echoes([b"hunter22"])
+    exchange.echoes, exchange.only_token = Echoes([b"hunter22"]), True
     Streamer().responseheaders(exchange, TUNNEL)
     assert b"".join(bytes(exchange.received(data)) for data in (b"hunter22", b"")) == shown
 
@@ -203,6 +204,15 @@ def test_credentials_for_large_files_are_hidden_from_a_client_without_the_secret
     exchange.path, exchange.secrets = path, secrets
     assert returned(exchange) == ((CHUNKED,) if shown == HIDDEN else (LENGTH,))
     assert b"".join(bytes(exchange.received(data)) for data in (BATCH, b"")) == shown
+
+
+def test_a_response_that_may_list_tools_and_hand_out_credentials_is_filtered_for_both() -> None:
+    exchange = answered(200, TYPE)
+    exchange.path, exchange.secrets, exchange.shows_tool = "/o/r.git/info/lfs/objects/batch", (USE,), "b".__eq__
+    returned(exchange)
+    body = TOOLS.removesuffix(b"}") + b', "objects": [' + BATCH + b"]}"
+    shown = b'{"result": {"tools": []}, "objects": [' + HIDDEN + b"]}"
+    assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown
 
 
 def test_all_filtered_responses_share_one_limit_of_held_bytes() -> None:

@@ -270,7 +270,7 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
     meter = Meter(
         unpacking=Unpacking(b"deflate"),
         redactor=Redactor([b"hunter22"]),
-        filter=JsonFilter(partial(filtered, shows="a".__eq__), Room()),
+        filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),),
     )
     packed = zlib.compress(b'{"result": {"tools": [{"name": "a", "x": "hunter22"}, {"name": "b"}]}}')
     shown = b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b""))
@@ -279,7 +279,7 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
 
 
 def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
-    meter = Meter(filter=JsonFilter(partial(filtered, shows="a".__eq__), Room()))
+    meter = Meter(filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),))
     assert (meter(b'{"result": {"tools": [{"name": "b"}]}}'), meter(b"")) == ((), b'{"result": {"tools": []}}')
 
 
@@ -314,7 +314,7 @@ def test_an_error_that_cannot_be_searched_for_a_session_token_is_not_forwarded(
     status: int, fields: Fields, *, refused: bool
 ) -> None:
     exchange = opened()
-    exchange.error_echoes = Echoes([b"hunter22"])
+    exchange.echoes, exchange.only_token = Echoes([b"hunter22"]), True
     why = "it is compressed, so an echo of the injected secret could not be redacted"
     assert exchange.why_unforwardable(status, fields) == (why if refused else "")
 
@@ -340,7 +340,7 @@ def test_a_server_refuses_a_secret_with_a_401_or_a_code(status: int, body: bytes
 def test_a_closed_body_frees_its_decoder_and_its_room() -> None:
     room = Room(100)
     whole, empty = (
-        Meter(unpacking=Unpacking(b"deflate"), filter=JsonFilter(partial(filtered, shows="a".__eq__), room)),
+        Meter(unpacking=Unpacking(b"deflate"), filters=(JsonFilter(partial(filtered, shows="a".__eq__), room),)),
         Meter(),
     )
     whole(zlib.compress(b" " * 60))
