@@ -149,3 +149,11 @@ domains:
         proxy.line(path="/h")
         assert reason.startswith("host allowed.test is allowed, query page=...&token=...&... is not: ")
         assert "hunter2" not in json.dumps(proxy.lines) + proxy.command("denials").stdout
+
+
+@pytest.mark.parametrize("path", ["/api/secret", "/api/Secret./x", "/api/secret%20/x", "/api/%2573ecret/x"])
+def test_another_spelling_of_a_denied_path_is_denied(stand: Stand, path: str) -> None:
+    answer = stand.proxy.ask("allowed.test", get(path, "allowed.test"))
+    assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
+    assert stand.proxy.line(decision="deny", host="allowed.test")["rule"] == "policy.yaml:16"
+    stand.assert_nothing_got_out()

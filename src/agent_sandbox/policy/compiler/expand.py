@@ -141,8 +141,7 @@ def _rules_of_entry(
 
 
 def _path(effect: Effect, pattern: PathPattern) -> PathPattern:
-    # A deny ignores case because some servers do.
-    return pattern if effect is Effect.ALLOW else pattern.in_any_case()
+    return pattern if effect is Effect.ALLOW else pattern.broadly()
 
 
 # Consecutive rules of an entry share one set: a copy for each rule would be most of a large policy.

@@ -108,7 +108,7 @@ def _as_broad_as_a_deny(rule: Rule) -> Rule:
         asked,
         ports=None if asked.ports == USUAL_PORTS else asked.ports,
         methods=None if asked.methods == STANDARD else asked.methods,
-        path=asked.path.in_any_case() if asked.path else None,
+        path=asked.path.broadly() if asked.path else None,
         max_body=None,
         inject=None,
         ask=False,

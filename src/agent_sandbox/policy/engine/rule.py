@@ -11,6 +11,7 @@ from agent_sandbox.policy.http.body_size import Budget, shown_size
 from agent_sandbox.policy.http.graphql_operation import OperationPattern
 from agent_sandbox.policy.http.headers import HeaderPattern, Sent
 from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.http.path import served_as
 from agent_sandbox.policy.http.query import QueryPattern, without_values
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, USUAL_PORTS, Request
 from agent_sandbox.policy.match.host_pattern import HostPattern
@@ -120,10 +121,9 @@ class Rule:
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
-        if len(readings) == 1:
-            return pattern.matches(readings[0])
-        held = (pattern.matches(reading) for reading in readings)
-        return all(held) if self.effect is Effect.ALLOW else any(held)
+        if self.effect is Effect.DENY:
+            return any(map(pattern.matches, served_as(readings)))
+        return pattern.matches(readings[0]) if len(readings) == 1 else all(map(pattern.matches, readings))
 
     def _query_matches(self, pattern: QueryPattern, query: str) -> bool:
         return pattern.is_all_of(query) if self.effect is Effect.ALLOW else pattern.is_within(query)

@@ -5,8 +5,11 @@ that a server could resolve to another one (`..`, `%2e`, `//`, `\`) is ambiguous
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from agent_sandbox.policy.errors import Ambiguous
 
@@ -17,6 +20,10 @@ ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 BEYOND_ASCII = re.compile(r"(?:%[89A-F][0-9A-F])++")
 PARAMETERS = re.compile(r";[^/]*")
+# An encoded percent sign before two digits, however often it was encoded.
+AGAIN = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")
+STREAM = re.compile(r":[^/:]*:\$[^/]*")
+SEGMENT_END = re.compile(r"[. ]++(?=/|\Z)")
 PRINTABLE = {f"%{byte:02X}": chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "/%"}
 # Cache size: a path has a few readings, which each rule of its host needs again.
 FEW = 16
@@ -36,8 +43,27 @@ ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash, which an entry allows
 DOUBTS_AS_READ = (
     (re.compile(r"//"), "an empty segment (`//`)"),
     (re.compile(r"/\.\.?(?:[/;]|\Z)"), "a dot segment"),
+    (re.compile(r"/\.* [. ]*(?:[/;]|\Z)"), "a segment of only spaces and dots"),
     (re.compile(r"[;=]\.\.?(?:[/;]|\Z)"), "a `;` parameter made of dots"),
     (re.compile(r"/;"), "a segment with only `;` parameters"),
+)
+
+
+class Behaviour(Struct, frozen=True):
+    """What some servers do with a path before they look it up; `read` returns what they then see."""
+
+    name: str
+    read: Callable[[str], str]
+
+
+# In the order in which a server would do several of them. Denies and questions cover what any combination sees. The
+# pattern ignores case, as some servers do. Other paths that servers read in two ways are refused, as above.
+BEHAVIOURS = (
+    Behaviour("decode it again", lambda path: _decoded(AGAIN.sub("%", path)) if "%25" in path else path),
+    Behaviour("drop `;` parameters", lambda path: PARAMETERS.sub("", path)),
+    Behaviour("drop a stream name (`::$DATA`)", lambda path: STREAM.sub("", path)),
+    Behaviour("drop dots and spaces at the end of a segment", lambda path: SEGMENT_END.sub("", path)),
+    Behaviour("ignore a slash at the end", lambda path: path.rstrip("/") or "/"),
 )
 
 
@@ -66,7 +92,7 @@ def readings(path: str) -> tuple[str, ...]:
     """Return every way in which a server may read a canonical path; most paths have one.
 
     Rules are matched against these: reserved characters decoded, `%2F` as it is and as a slash, with and without `;`
-    parameters. An allow must match all of them, a deny any one.
+    parameters. An allow must match all of them, a deny any one, or any that `served_as` adds.
 
     >>> readings("/%40scope%2Fname")
     ('/@scope%2Fname', '/@scope/name')
@@ -82,6 +108,19 @@ def _several(path: str) -> tuple[str, ...]:
     slashed = literal.replace("%2F", "/")
     every = (literal, slashed, PARAMETERS.sub("", literal), PARAMETERS.sub("", slashed))
     return tuple(dict.fromkeys(every))
+
+
+@lru_cache(maxsize=FEW)
+def served_as(ways: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `readings` of a path, and what they become at servers with some of the `BEHAVIOURS`, for a deny.
+
+    >>> served_as(("/a./",))
+    ('/a./', '/a/', '/a.', '/a')
+    """
+    every = dict.fromkeys(ways)
+    for behaviour in BEHAVIOURS:
+        every |= dict.fromkeys([behaviour.read(way) for way in every])
+    return tuple(every)
 
 
 @lru_cache(maxsize=FEW)

@@ -55,6 +55,12 @@ class PathPattern(Struct, frozen=True, kw_only=True):
         glob = tuple(tuple(map(in_lower_case, segment)) for segment in self.glob)
         return replace(self, reading=reading, below=below, glob=glob, any_case=WHOLE)
 
+    def broadly(self) -> "PathPattern":
+        """Return the pattern of a deny: in any case, and with or without a slash at its end."""
+        found = self.in_any_case()
+        glob = found.glob[:-1] if len(found.glob) > 2 and found.glob[-1] == ("",) else found.glob
+        return replace(found, reading=found.reading.rstrip("/") or "/", glob=glob)
+
     @property
     def specificity(self) -> tuple[int, int]:
         """A sort key from the widest to the narrowest: exact above longer above shorter."""

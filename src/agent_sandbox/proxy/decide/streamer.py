@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.path import readings, served_as
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.secrets.error_code import ErrorCode, codes_for
@@ -96,8 +96,8 @@ class Streamer:
 
 
 def _is_batch(path: str) -> bool:
-    """Return whether a git server may take this path for that of a batch. Rails ignores a slash at the end."""
-    return any(way.lower().rstrip("/").endswith(BATCH) for way in readings(path))
+    """Return whether a git server may take this path for that of a batch."""
+    return any(way.lower().endswith(BATCH) for way in served_as(readings(path)))
 
 
 def _framing(request: RequestHead, fields: Fields) -> Fields:

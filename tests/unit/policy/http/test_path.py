@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy.errors import Ambiguous
-from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings, segments_of
+from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings, segments_of, served_as
 from table_tests import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "vectors/paths.yaml").read_text("utf-8"))
@@ -53,6 +53,24 @@ def test_encoded_slash_option_does_not_permit_other_ambiguities(path: str) -> No
 )
 def test_lowers_encoded_non_ascii_letters_and_keeps_invalid_utf_8(reading: str, expected: str) -> None:
     assert in_lower_case(reading) == expected == in_lower_case(expected)
+
+
+@each(
+    ("path", "served"),
+    [
+        ("/a/b", {"/a/b"}),
+        ("/a/", {"/a/", "/a"}),
+        ("/a.", {"/a.", "/a"}),
+        ("/a./b%20", {"/a./b ", "/a/b"}),
+        ("/a.txt::$DATA", {"/a.txt::$DATA", "/a.txt"}),
+        ("/a:1:2", {"/a:1:2"}),
+        ("/%252561", {"/%252561", "/a"}),
+        ("/%2520", {"/%2520", "/ ", "/"}),
+        ("/", {"/"}),
+    ],
+)
+def test_a_deny_sees_what_servers_make_of_a_path(path: str, served: set[str]) -> None:
+    assert set(served_as(readings(path))) == served
 
 
 def test_splits_segments_at_slashes() -> None:
