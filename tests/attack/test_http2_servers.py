@@ -42,14 +42,15 @@ class Reluctant(Http2Server):
 def grpc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Http2Server]]:
     """A proxy, and behind it a server that reads, one that does not, and one that requires HTTP/2."""
     folder = tmp_path_factory.mktemp("grpc")
-    authority = make_authority(folder, ["grpc.test", "stuck.test", "reluctant.test"])
+    authority = make_authority(folder, ["grpc.test", "stuck.test", "reluctant.test", "odd.test"])
     with ExitStack() as stack:
         server = stack.enter_context(Http2Server(folder / "leaf.pem"))
         stuck = stack.enter_context(Http2Server(folder / "leaf.pem", reads=False))
         reluctant = stack.enter_context(Reluctant(folder / "leaf.pem"))
-        servers = {"grpc.test": server, "stuck.test": stuck, "reluctant.test": reluctant}
+        odd = stack.enter_context(Http2Server(folder / "leaf.pem", more=(("transfer_encoding", "chunked"),)))
+        servers = {"grpc.test": server, "stuck.test": stuck, "reluctant.test": reluctant, "odd.test": odd}
         resolve = {(name, 443): one.port for name, one in servers.items()}
-        policy = "version: 1\ndomains: [grpc.test, stuck.test, reluctant.test]\n"
+        policy = "version: 1\ndomains: [grpc.test, stuck.test, reluctant.test, odd.test]\n"
         yield stack.enter_context(ProxyProcess(folder, policy, resolve=resolve, upstream_ca=authority)), server
 
 
@@ -123,6 +124,18 @@ def test_connects_over_http2_to_a_server_that_accepts_nothing_else(
     with grpc[0].tls("reluctant.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         assert client.answer(client.send(*fields("/x", "reluctant.test"))) == ("200", b"0")
+
+
+def test_a_response_with_a_field_that_some_programs_read_as_framing_is_a_502(
+    grpc: tuple[ProxyProcess, Http2Server],
+) -> None:
+    with grpc[0].tls("odd.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*fields("/x", "odd.test"))) == "502"
+    assert grpc[0].line(host="odd.test")["reason"] == (
+        "the server's response cannot be forwarded: "
+        "a header named transfer_encoding, which some programs read as Transfer-Encoding"
+    )
 
 
 # The import of one module fails once, for lack of file descriptors.

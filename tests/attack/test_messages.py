@@ -106,6 +106,8 @@ def test_denies_or_rejects_methods_that_the_rule_does_not_list(stand: Stand, met
         b"POST /api/x HTTP/1.1\r\n" + HOST + b"Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
         b"POST /api/x HTTP/1.0\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST /api/x HTTP/1.1\r\n" + HOST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"POST /api/x HTTP/1.1\r\n" + HOST + b"Transfer_Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /api/x HTTP/1.1\r\n" + HOST + b"Content_Length: 44\r\n\r\n",
         b"GET /api/x HTTP/1.1\r\n" + HOST + b"X-Folded: a\r\n b\r\n\r\n",
         b"GET /api/x HTTP/1.1\r\n Host: allowed.test\r\n\r\n",
         b"GET /api/x HTTP/1.1\nHost: allowed.test\n\n",

@@ -234,6 +234,8 @@ def test_every_http2_stream_is_decided(stand: Stand) -> None:
         [*fields(), ("x", "a\nb")],
         [*fields(), ("x", "a\0b")],
         [*fields(), ("transfer-encoding", "chunked")],
+        [*fields(), ("transfer_encoding", "chunked")],
+        [*fields(), ("content_length", "44")],
         [*fields(), ("connection", "close")],
         [*fields(), ("host", "evil.test")],
         [*fields(), (":path", "/admin")],

@@ -20,8 +20,9 @@ class Http2Server(Listening):
 
     protocols = ("h2",)
 
-    def __init__(self, certificate: Path, *, reads: bool = True) -> None:
+    def __init__(self, certificate: Path, *, reads: bool = True, more: tuple[tuple[str, str], ...] = ()) -> None:
         self.certificate = certificate
+        self.more = more  # fields of each response
         self.requests: list[dict[str, str]] = []
         self.reads = reads
 
@@ -46,6 +47,6 @@ class Http2Server(Listening):
             engine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         elif isinstance(event, h2.events.StreamEnded):
             number = event.stream_id
-            engine.send_headers(number, [(":status", "200"), ("content-type", "application/grpc")])
+            engine.send_headers(number, [(":status", "200"), ("content-type", "application/grpc"), *self.more])
             engine.send_data(number, str(sizes[number]).encode())
             engine.send_headers(number, [("grpc-status", "0")], end_stream=True)

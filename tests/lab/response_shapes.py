@@ -78,6 +78,14 @@ REJECTED: dict[str, tuple[bytes, str]] = {
     "a first line that is folded": (OK + b" " + MARK + b"Content-Length: 0\r\n\r\n", FOLDED),
     "a space before the colon": (said(b"Content-Length : 5\r\n", body=FORGED), LINE),
     "a tab before the colon": (said(b"Transfer-Encoding\t: chunked\r\n", body=b"0\r\n\r\n" + FORGED), LINE),
+    "an underscore in a coding": (
+        said(b"Transfer_Encoding: chunked\r\n", body=b"0\r\n\r\n" + FORGED),
+        "a header named Transfer_Encoding, which some programs read as Transfer-Encoding",
+    ),
+    "an underscore in a length": (
+        said(b"Content_Length: 5\r\n", body=FORGED),
+        "a header named Content_Length, which some programs read as Content-Length",
+    ),
     "no colon": (said(b"Content-Length\r\n", b"Content-Length: 0\r\n"), LINE),
     "no name": (said(b": x\r\n", b"Content-Length: 0\r\n"), LINE),
     "a name that is not a token": (said(b"X(y): z\r\n", b"Content-Length: 0\r\n"), LINE),

@@ -39,6 +39,7 @@ from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
 from agent_sandbox.proxy.wire.http1_head import SWITCHING
+from agent_sandbox.proxy.wire.message import misspelt_framing
 
 Commands = layer.CommandGenerator[None]
 Carried = dict[Connection, Echoes]
@@ -344,7 +345,7 @@ class StrictStream(HttpStream, ExchangeOwner):
                 self._check_forwardable(message)
         except ValueError as error:
             return str(error)
-        return None
+        return misspelt_framing(message.data.headers.fields) or None  # type: ignore[union-attr] # as above
 
     def _check_forwardable(self, response: http.Response) -> None:
         """Raise ValueError if the response could not be redacted or filtered."""

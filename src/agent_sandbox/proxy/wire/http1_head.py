@@ -11,6 +11,7 @@ from enum import Enum
 from msgspec import Struct
 
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.message import FRAMING, misspelt_framing
 
 END = b"\r\n\r\n"
 TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
@@ -23,8 +24,6 @@ SAMPLE = b"HTTP/1.1 200 "
 FIELD = re.compile(
     rb"(" + TOKEN + rb"):[ \t]*+([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)? *"
 )
-# Node keeps a tab behind a value: to it, `chunked\t` is a coding that it does not know, and the body ends elsewhere.
-FRAMING = (b"content-length", b"transfer-encoding")
 LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 METHOD_BYTES = 32
 SWITCHING, NO_CONTENT, NOT_MODIFIED = 101, 204, 304
@@ -172,7 +171,10 @@ def parse_response(data: bytes, limits: Limits) -> ResponseHead:
 
 def _lines(data: bytes) -> tuple[bytes, Fields]:
     first, *lines = data[: -len(END)].split(b"\r\n")
-    return first, tuple(map(_field, lines))
+    fields = tuple(map(_field, lines))
+    if why := misspelt_framing(fields):
+        raise BadHeadError(why)
+    return first, fields
 
 
 def _check_breaks(data: bytes, what: str, limit: int) -> None:
@@ -198,6 +200,7 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     if found is None:
         folded = line[:1] in (b" ", b"\t")
         raise BadHeadError("a folded header line" if folded else "a malformed header line")
+    # Node keeps a tab behind a value: to it, `chunked\t` is a coding that it does not know, and the body ends elsewhere.
     if found.end() < len(line) and found[1].lower() in FRAMING:
         raise BadHeadError("a tab after the value of Content-Length or Transfer-Encoding")
     return found[1], found[2] or b""

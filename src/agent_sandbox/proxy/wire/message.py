@@ -5,6 +5,11 @@ from msgspec import Struct
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
+# The fields that say where a body ends, and the bytes for which some programs read `-` in a name.
+FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+LIKE_HYPHEN = bytes(ord(chr(byte).lower()) if bytes([byte]).isalnum() else ord("-") for byte in range(256))
+
+
 class RequestHead(Struct, frozen=True):
     """The head of a request.
 
@@ -52,6 +57,19 @@ def names_of(fields: Fields) -> str:
     'host, cookie'
     """
     return b", ".join(dict.fromkeys([name.lower() for name, _ in fields])).decode("latin-1")
+
+
+def misspelt_framing(fields: Fields) -> str:
+    """Return why some programs could take a field for one that says where the body ends, "" if there is no such field.
+
+    >>> misspelt_framing(((b"Transfer_Encoding", b"chunked"),))
+    'a header named Transfer_Encoding, which some programs read as Transfer-Encoding'
+    """
+    for name, _ in fields:
+        if name.translate(LIKE_HYPHEN) in FRAMING and name.lower() not in FRAMING:
+            meant = name.translate(LIKE_HYPHEN).title()
+            return f"a header named {name.decode()}, which some programs read as {meant.decode()}"
+    return ""
 
 
 def has_field(fields: Fields, name: bytes) -> bool:

@@ -58,6 +58,16 @@ def test_accepts_non_ascii_bytes_in_a_field_value() -> None:
         (b"GET / HTTP/1.1\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n\r\n", "more than 3 header fields", 431),
         (b"GET / HTTP/1.1\r\nA: 1\r\n folded\r\n\r\n", "a folded header line", 400),
         (b"GET / HTTP/1.1\r\nA : 1\r\n\r\n", "a malformed header line", 400),
+        (
+            b"POST / HTTP/1.1\r\nTransfer_Encoding: chunked\r\n\r\n",
+            "a header named Transfer_Encoding, which some programs read as Transfer-Encoding",
+            400,
+        ),
+        (
+            b"POST / HTTP/1.1\r\ncontent.length: 4\r\n\r\n",
+            "a header named content.length, which some programs read as Content-Length",
+            400,
+        ),
         (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "more than one Host header", 400),
         (b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", "the Host header is not ASCII", 400),
         (
