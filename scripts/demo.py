@@ -89,6 +89,7 @@ def demo_stack(folder: Path) -> int:
         show(sandbox, "proxy", "reload", cwd=project.path, shown="agent-sandbox proxy reload")
         show(*inside, "curl", "-sS", "https://example.com/", cwd=project.path)
         show(sandbox, "status", cwd=project.path, shown="agent-sandbox status")
+        say("The agent reached example.com only after you allowed it. Each decision is in the log of the proxy.")
     finally:
         projects.remove()
         remove_network(INTERNET)
@@ -133,6 +134,7 @@ def demo_proxy(folder: Path) -> int:
                 for host in ("api.anthropic.com", "example.com"):
                     show(*client, f"https://{host}/", cwd=project, shown=f"curl https://{host}/")
             allow_example(policy)
+    say("The proxy denied example.com until the policy allowed it, and said how to allow it.")
     return 0
 
 

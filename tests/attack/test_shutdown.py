@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
+
+import pytest
 
 from client_hellos import hello
 from proxy_pair import start_pair
@@ -11,7 +15,6 @@ from proxy_stand import get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
-    import socket
     from pathlib import Path
 
 POLICY = (
@@ -59,6 +62,25 @@ def test_writes_a_record_for_everything_that_is_open_when_the_proxy_stops(tmp_pa
         assert ended == {"request/ws": 0, "websocket/ws": 11, "request/silent": 7}
         assert [line["event"] for line in proxy.lines if line["host"] == "b.wild.test"] == ["tunnel"]
         assert (proxy.folder / "state/log/traffic.jsonl").read_text().count("\n") == len(proxy.lines) == 5
+        assert [line for line in proxy.errors.splitlines() if not line.startswith("WARNING: --resolve")] == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
+def test_stops_without_a_message_whatever_its_connections_do(tmp_path: Path, answer: bytes) -> None:
+    """Some are silent, half a request, refused and still open, answered in part, or only just accepted."""
+    with start_pair(tmp_path, POLICY) as pair, ExitStack() as stack:
+        proxy = pair.proxy
+        if answer:
+            pair.server.answers["/silent"] = answer
+        for said in (b"", b"CON", b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n", b"GET http://evil.test/ HTTP/1.1\r\n\r\n"):
+            stack.enter_context(proxy.connect()).sendall(said)
+        stack.enter_context(proxy.tls("a.wild.test")).sendall(UPLOAD)
+        pair.server.wait_for(1)
+        asked = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
+        asked.connect(proxy.ready["control"])
+        for _ in range(20):
+            stack.enter_context(proxy.connect())
+        proxy.stop()
         assert [line for line in proxy.errors.splitlines() if not line.startswith("WARNING: --resolve")] == []
 
 

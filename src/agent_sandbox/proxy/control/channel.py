@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.net.sockets import in_tasks
 
 Answer = dict[str, object]
 Verb = Callable[[Mapping[str, object]], Awaitable[Answer]]
@@ -45,7 +46,7 @@ async def serve_control(
 
     before = os.umask(0o177)
     try:
-        return await asyncio.start_unix_server(talk, path, limit=LONGEST_QUESTION)
+        return await asyncio.start_unix_server(in_tasks(talk), path, limit=LONGEST_QUESTION)
     except OSError as error:
         problem = Problem(where=str(path), what=f"cannot listen: {error}", hint="choose a shorter --state path")
         raise UserError([problem]) from error

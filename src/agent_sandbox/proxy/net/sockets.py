@@ -4,13 +4,13 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 from agent_sandbox.problems import Problem, UserError
 
 BACKLOG = 1_024
 
-type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 NOT_OURS = ("this machine does not have this address", "use 127.0.0.1, or 0.0.0.0 for all addresses")
 REASONS = {
@@ -23,10 +23,34 @@ REASONS = {
 }
 
 
+def in_tasks(serve: Serve) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
+    """Return a callback that runs `serve` in a task for each connection. Cancelled tasks end without a message.
+
+    asyncio would print a traceback for each that is cancelled, up to Python 3.12.1.
+    """
+    running: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def done(task: asyncio.Task[None]) -> None:
+            running.discard(task)
+            if task.cancelled():
+                writer.transport.close()
+            elif error := task.exception():
+                writer.transport.close()
+                said = {"message": "Unhandled exception in a connection", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(said)
+
+        task = asyncio.create_task(serve(reader, writer))
+        running.add(task)
+        task.add_done_callback(done)
+
+    return accept
+
+
 async def listen(serve: Serve, host: str, port: int, *, option: str = "--listen") -> asyncio.Server:
     """Listen for TCP connections; port 0 means any free port. Raises `UserError`."""
     try:
-        return await asyncio.start_server(serve, host, port, backlog=BACKLOG)
+        return await asyncio.start_server(in_tasks(serve), host, port, backlog=BACKLOG)
     except OSError as error:
         raise _refused(error, f"{option} {host}:{port}") from error
 

@@ -200,7 +200,7 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     if found is None:
         folded = line[:1] in (b" ", b"\t")
         raise BadHeadError("a folded header line" if folded else "a malformed header line")
-    # Node keeps a tab behind a value: to it, `chunked\t` is a coding that it does not know, and the body ends elsewhere.
+    # Node keeps a tab behind a value: to it, `chunked\t` is an unknown coding, and the body ends elsewhere.
     if found.end() < len(line) and found[1].lower() in FRAMING:
         raise BadHeadError("a tab after the value of Content-Length or Transfer-Encoding")
     return found[1], found[2] or b""

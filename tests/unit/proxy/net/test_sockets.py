@@ -30,7 +30,32 @@ async def test_listens_at_the_given_address(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(asyncio, "start_server", start_server)
     got: object = await listen(serve, "127.0.0.1", 0)
     assert got is server
-    assert asked == [(serve, "127.0.0.1", 0, BACKLOG)]
+    assert [one[1:] for one in asked if isinstance(one, tuple)] == [("127.0.0.1", 0, BACKLOG)]
+
+
+async def test_a_cancelled_connection_closes_without_a_message_and_a_failed_one_with_one() -> None:
+    heard: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, said: heard.append(said))
+    begun, fails = asyncio.Event(), asyncio.Event()
+
+    async def talk(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        begun.set()
+        await fails.wait()
+        raise ValueError("a fault")
+
+    async with await listen(talk, "127.0.0.1", 0) as server:
+        for is_fault in (False, True):
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            await begun.wait()
+            begun.clear()
+            (task,) = [one for one in asyncio.all_tasks() if one.get_coro().__name__ == "talk"]  # type: ignore[union-attr]
+            if is_fault:
+                fails.set()
+            else:
+                task.cancel()
+            assert await reader.read() == b""
+            writer.close()
+            assert [str(said["exception"]) for said in heard] == ["a fault"] * is_fault
 
 
 @pytest.mark.parametrize(
