@@ -299,3 +299,26 @@ def test_sighup_during_the_start_does_not_stop_the_proxy(tmp_path: Path) -> None
     with ProxyProcess(tmp_path, ONE, sabotage=HANGUP_WHILE_IT_STARTS) as proxy:
         assert proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
         assert proxy.process.poll() is None
+
+
+def test_a_killed_proxy_comes_back_with_the_policy_that_was_in_force(tmp_path: Path) -> None:
+    """A line that nobody agreed to, as by `git pull`, is not in force after a restart that nobody asked for."""
+    mounted = ("--policy-name=.devcontainer/policy.yaml",)
+    first, second = (f"version: 1\ndomains: [{hosts}]\n" for hosts in ("a.test", "a.test, b.test"))
+    with ProxyProcess(tmp_path, first, more=mounted) as proxy:
+        proxy.process.kill()
+        proxy.process.wait()
+    with ProxyProcess(tmp_path, second, more=mounted) as proxy:
+        assert proxy.line(event="policy")["reason"] == (
+            "the policy file has changed, and the proxy restarted by itself: the policy from before stays in force; "
+            "agent-sandbox proxy reload"
+        )
+        assert proxy.say(ASK_B).startswith(b"HTTP/1.1 403 ")
+        assert proxy.ask_control("reload")["ok"]
+        assert not proxy.say(ASK_B).startswith(b"HTTP/1.1 403 ")
+    # It was asked to stop: the next start takes the file.
+    with ProxyProcess(tmp_path, first, more=mounted) as proxy:
+        assert proxy.say(ASK_B).startswith(b"HTTP/1.1 403 ")
+
+
+ASK_B = b"GET http://b.test/ HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from OpenSSL import SSL
 
-from agent_sandbox.policy import Policy
+from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached, load_offers
 from agent_sandbox.printable import printable_lines
@@ -20,6 +21,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.ask.asking import Asking
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
 from agent_sandbox.proxy.control.channel import Answer, serve_control
 from agent_sandbox.proxy.control.side_thread import SideThread
@@ -40,7 +42,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.sockets import address_of, listen
 from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
-from agent_sandbox.proxy.reload.source_pin import SourcePin
+from agent_sandbox.proxy.reload.source_pin import HELD_BACK, RELOAD, SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.login import Refresher
@@ -72,7 +74,8 @@ async def run(settings: Settings, limits: Limits) -> None:
     signals = _Signals()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
-    store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
+    pin = _pin(settings)
+    store = PolicyStore(settings.policy, name=settings.policy_name, load=pin.take if pin else _loading(settings))
     asking, uses = Asking(store, audit_log, limits), Uses(uses_file(settings.secrets))
     budgets = Budgets(settings.budgets, boot=boot())
     loop_guard, placeholders = LoopGuard(), load_placeholders(key_beside(settings.secrets))
@@ -105,6 +108,8 @@ async def run(settings: Settings, limits: Limits) -> None:
     verbs = {**control_verbs(store, audit_log, reloader, running), **asking.verbs}
     control = await side.do(serve_control(settings.control, verbs, asking.streams))
     _report_start(settings, store, {"listening": listening, **entrances.listening})
+    if pin and pin.held_back:
+        audit_log.record(AuditRecord(event=Event.POLICY, decision=Effect.ALLOW, reason=f"{HELD_BACK}; {RELOAD}"))
     watching = _watching(settings, store, reloader)
     try:
         await _until(
@@ -116,6 +121,8 @@ async def run(settings: Settings, limits: Limits) -> None:
             signals.each_hangup(lambda: side.do(reloader.reload())),
         )
     finally:
+        if pin and signals.stop.is_set():
+            pin.stop()
         server.close()
         entrances.close()
         side.close(last=control.close)
@@ -152,9 +159,13 @@ async def _watching(settings: Settings, store: PolicyStore, reloader: Reloader) 
 
 
 def _loading(settings: Settings) -> Load:
-    load = partial(load_cached, layers=settings.layers, cache_dir=CacheDir(folder=settings.compiled))
-    # A policy with a display name is mounted in a container, whose host name identifies the container.
-    return SourcePin(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
+    return partial(load_cached, layers=settings.layers, cache_dir=CacheDir(folder=settings.compiled))
+
+
+def _pin(settings: Settings) -> SourcePin | None:
+    """Return the pin of a policy with a display name: it is mounted in a container, whose host name identifies that."""
+    pin = partial(SourcePin, memory=settings.folder, container=gethostname(), boot=boot())
+    return pin(load=_loading(settings)) if settings.policy_name else None
 
 
 async def _entrances(  # noqa: PLR0913, PLR0917 - as below

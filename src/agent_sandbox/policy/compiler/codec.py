@@ -134,11 +134,13 @@ def _read_upstream(layer: str, proxy: Plain, no_proxy: Plain, ca: Plain, origin:
 
 
 def _write_path(path: PathPattern) -> Plain:
-    return [path.kind, path.text, path.any_case]
+    return [path.kind, path.text, path.any_case, path.broad]
 
 
 def _read_path(form: Plain) -> PathPattern:
-    kind, text, any_case = form
+    kind, text, any_case, broad = form
+    if broad:
+        return parse_path_pattern(PathKind(kind), text).broadly()
     return parse_path_pattern(PathKind(kind), text, any_case=any_case and tuple(any_case))
 
 

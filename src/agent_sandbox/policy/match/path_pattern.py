@@ -35,6 +35,8 @@ class PathPattern(Struct, frozen=True, kw_only=True):
     glob: tuple[Segment, ...] = ()
     # The range that is compared in lower case; the pattern itself is in lower case there.
     any_case: tuple[int, int] | None = None
+    # Whether it is that of a deny: `broadly` made it.
+    broad: bool = False
 
     def matches(self, reading: str) -> bool:
         """Return whether this reading of a path matches."""
@@ -59,7 +61,7 @@ class PathPattern(Struct, frozen=True, kw_only=True):
         """Return the pattern of a deny: in any case, and with or without a slash at its end."""
         found = self.in_any_case()
         glob = found.glob[:-1] if len(found.glob) > 2 and found.glob[-1] == ("",) else found.glob
-        return replace(found, reading=found.reading.rstrip("/") or "/", glob=glob)
+        return replace(found, reading=found.reading.rstrip("/") or "/", glob=glob, broad=True)
 
     @property
     def specificity(self) -> tuple[int, int]:

@@ -1,52 +1,101 @@
-"""Pin the directory of the policy file: a restarted container mounts whatever directory is at that path now.
+"""Pin the policy in force: after a restart that nobody asked for, nothing is in force that was not before.
 
-If the directory was replaced on the host machine, as by a checkout, the agent can write to the new one. It can also
-exhaust the proxy, which then restarts, and so put its own policy in force without the user's approval. A container
-therefore accepts a changed policy from a replaced directory only after it is recreated.
+A program of the agent can exhaust the proxy, and the engine then restarts it. Meanwhile a `git pull` may have changed
+the policy file, or a checkout replaced its directory with one that the agent can write to. Such a restart loads the
+policy that was in force. A container that was created or restarted by hand takes the file; but from a replaced
+directory, only a container that was created since takes a changed policy.
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-
-from msgspec import Struct
+from typing import Any
 
 from agent_sandbox.atomic_file import write_file
-from agent_sandbox.bounded_json import read_json
+from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.compiler.codec import NotEncodableError, decode_policy, encode_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.reload.policy_store import Load
 
 WHAT = "its directory was replaced on the host after the proxy was created, and now has a different policy"
 HINT = "check who wrote it, then run agent-sandbox up to recreate the proxy"
+HELD_BACK = "the policy file has changed, and the proxy restarted by itself: the policy from before stays in force"
+LOST = "it has changed, the proxy restarted by itself, and the policy from before could not be kept"
+RELOAD = "agent-sandbox proxy reload"
 
 
-class SourcePin(Struct, frozen=True, kw_only=True):
-    """Stores in the file `memory` the directory and digest of the policy that `container` loaded last."""
+class SourcePin:
+    """Keeps in the file `memory` the policy that `container` loaded last, and its directory.
 
-    load: Load
-    memory: Path
-    container: str
+    `boot` identifies the start of the machine. `held_back` is set while an older policy is in force than the file's.
+    """
+
+    def __init__(self, *, load: Load, memory: Path, container: str, boot: str) -> None:
+        self._load = load
+        self._memory = memory
+        self._here = {"container": container, "boot": boot}
+        self._starts = True
+        self.held_back = False
 
     def take(self, path: Path) -> Policy:
         """Load the policy. Raises UserError if both the policy and its directory have changed."""
-        policy = self.load(path)
-        container, folder, digest = self._remembered()
-        now = path.parent.stat().st_ino
-        if container == self.container and folder != now and digest != policy.digest:
+        stored, starts = self._remembered(), self._starts
+        self._starts = False
+        if starts and self._restarted_by_itself(stored) and (kept := self._kept(path, stored)) is not None:
+            self.held_back = True
+            return kept
+        if starts:
+            self._remember({**stored, "stopped": False})
+        policy = self._load(path)
+        folder, digest = path.parent.stat().st_ino, policy.digest
+        is_same_container = stored.get("container") == self._here["container"]
+        if is_same_container and stored.get("folder") != folder and stored.get("digest") != digest:
             raise UserError([Problem(where=str(path), what=WHAT, hint=HINT)])
-        self._remember([self.container, now, policy.digest])
+        self.held_back = False
+        self._remember({**self._here, "folder": folder, "digest": digest, "form": _form(policy)})
         return policy
 
-    def _remembered(self) -> list[object]:
-        with suppress(OSError, ValueError):
-            stored = read_json(self.memory.read_bytes())
-            if isinstance(stored, list) and len(stored) == 3:
-                return stored
-        return ["", 0, ""]
+    def stop(self) -> None:
+        """Note that the proxy was asked to stop: the next start takes the file."""
+        self._remember({**self._remembered(), **self._here, "stopped": True})
 
-    def _remember(self, pin: list[object]) -> None:
+    def _restarted_by_itself(self, stored: Mapping[str, Any]) -> bool:
+        """Return whether the same container ran before, and did not stop because somebody asked it to."""
+        is_here = {key: stored.get(key) for key in self._here} == self._here
+        return stored.get("container") == self._here["container"] and not (is_here and stored.get("stopped"))
+
+    def _kept(self, path: Path, stored: Mapping[str, Any]) -> Policy | None:
+        """Return the policy that was in force, None if the file still has it, or one of it is reloaded by itself."""
+        try:
+            if self._load(path).digest == stored.get("digest"):
+                return None
+        except UserError:
+            pass
+        try:
+            kept = decode_policy(stored["form"], {})
+        except (LookupError, TypeError, ValueError, UserError) as error:
+            raise UserError([Problem(where=str(path), what=LOST, hint=RELOAD)]) from error
+        return None if kept.settings.reload == "watch" else kept
+
+    def _remembered(self) -> Mapping[str, Any]:
+        with suppress(OSError, NotJsonError):
+            stored = read_json(self._memory.read_bytes())
+            if isinstance(stored, dict):
+                return stored
+        return {}
+
+    def _remember(self, pin: Mapping[str, Any]) -> None:
         # On a full disk the previous pin stays, which is no less strict.
         with suppress(OSError):
-            self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_file(self.memory, json.dumps(pin).encode())
+            self._memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_file(self._memory, json.dumps(pin).encode())
+
+
+def _form(policy: Policy) -> Any:  # noqa: ANN401 - what JSON can hold
+    """Return the policy as plain data, None if it names host lists, which are not kept."""
+    try:
+        return encode_policy(policy)
+    except NotEncodableError:
+        return None

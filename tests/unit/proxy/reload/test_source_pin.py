@@ -4,12 +4,19 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policy import Policy
-from agent_sandbox.problems import UserError
+from agent_sandbox.policy.compiler.codec import NotEncodableError
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.reload import source_pin as subject
 from agent_sandbox.proxy.reload.source_pin import SourcePin
 
 
 def load(path: Path) -> Policy:
-    return replace(Policy.deny_all(""), digest=path.read_text())
+    text = path.read_text()
+    if text == "invalid":
+        raise UserError([Problem(where=str(path), what="not valid", hint="")])
+    settings = {"reload": "watch"} if text.startswith("watch") else {}
+    return replace(Policy.of(RuleSet(settings=settings)), digest=text)
 
 
 class Host:
@@ -28,9 +35,13 @@ class Host:
         self.file.parent.mkdir()
         self.file.write_text(text)
 
-    def start(self, container: str = "a") -> str:
-        """Start the proxy of a container, and return the policy that it loads."""
-        return SourcePin(load=load, memory=self.memory, container=container).take(self.file).digest
+    def start(self, container: str = "a", *, boot: str = "1", stops: bool = True) -> str:
+        """Start the proxy of a container, and return the policy that it loads; stop it, or kill it."""
+        self.pin = SourcePin(load=load, memory=self.memory, container=container, boot=boot)
+        digest = self.pin.take(self.file).digest
+        if stops:
+            self.pin.stop()
+        return digest
 
 
 @pytest.fixture
@@ -51,6 +62,7 @@ def test_rejects_a_different_policy_from_a_replaced_folder_at_every_start(host: 
         with pytest.raises(UserError) as caught:
             host.start()
         assert str(caught.value) == f"{host.file}: {REFUSED}"
+        host.pin.stop()
 
 
 def test_accepts_an_edit_in_the_pinned_folder(host: Host) -> None:
@@ -88,3 +100,60 @@ def test_keeps_the_old_pin_if_the_new_pin_cannot_be_written(host: Host) -> None:
     host.replace("third")
     with pytest.raises(UserError):
         host.start()
+
+
+def test_a_restart_that_nobody_asked_for_keeps_the_policy_in_force(host: Host) -> None:
+    assert host.start(stops=False) == "first"
+    for text in ("second", "invalid", "third"):
+        host.file.write_text(text)
+        assert (host.start(stops=False), host.pin.held_back) == ("first", True)
+    assert (host.pin.take(host.file).digest, host.pin.held_back) == ("third", False)
+    assert (host.start(stops=False), host.pin.held_back) == ("third", False)
+
+
+def test_a_restart_with_the_machine_keeps_the_policy_in_force(host: Host) -> None:
+    assert host.start() == "first"
+    host.file.write_text("second")
+    assert host.start(boot="2") == "first"
+    assert host.start(boot="2") == "second"
+
+
+def test_a_restart_by_hand_with_an_invalid_file_does_not_make_the_next_one_by_hand(host: Host) -> None:
+    assert host.start() == "first"
+    host.file.write_text("invalid")
+    with pytest.raises(UserError):
+        host.start()
+    host.file.write_text("second")
+    assert host.start() == "first"
+
+
+def test_a_restart_of_its_own_keeps_the_policy_of_a_replaced_folder(host: Host) -> None:
+    assert host.start(stops=False) == "first"
+    host.replace("second")
+    assert host.start(stops=False) == "first"
+    with pytest.raises(UserError):
+        host.pin.take(host.file)
+
+
+def test_a_policy_that_reloads_by_itself_is_not_held_back(host: Host) -> None:
+    host.file.write_text("watch 1")
+    assert host.start(stops=False) == "watch 1"
+    host.file.write_text("watch 2")
+    assert (host.start(stops=False), host.pin.held_back) == ("watch 2", False)
+
+
+def test_denies_everything_if_the_policy_in_force_was_not_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Policy) -> None:
+        raise NotEncodableError
+
+    monkeypatch.setattr(subject, "encode_policy", refuse)
+    assert host.start(stops=False) == "first"
+    assert host.start(stops=False) == "first"
+    host.file.write_text("second")
+    with pytest.raises(UserError) as caught:
+        host.start(stops=False)
+    assert str(caught.value) == (
+        f"{host.file}: it has changed, the proxy restarted by itself, and the policy from before could not be kept; "
+        "agent-sandbox proxy reload"
+    )
+    assert host.pin.take(host.file).digest == "second"
