@@ -155,22 +155,21 @@ class EventFilter:
         self._line = bytearray()
         self._kinds: list[bytes] = []
         self._kept = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0
+        self._data = bytearray()  # of its lines, each with a line feed
         self._after_cr = False
 
     def feed(self, data: bytes) -> bytes:
         """Return the events that are complete."""
         fresh = data.removeprefix(b"\n") if self._after_cr else data
         self._after_cr = data.endswith(b"\r") if data else self._after_cr
-        *lines, rest = LINE_END.split(fresh)
-        shown = bytearray()
-        for line in lines:
-            whole = bytes(self._line) + line
+        shown, at = bytearray(), 0
+        for end in LINE_END.finditer(fresh):  # not `split`: a list of short lines takes twenty times their size
+            whole = bytes(self._line) + fresh[at : end.start()]
             self._line.clear()
             shown += self._take(whole)
-        self._line += rest
-        self._held.resize(self._size + len(self._line))
+            at = end.end()
+        self._line += fresh[at:]
+        self._held.resize(len(self._kept) + len(self._data) + len(self._line))
         return bytes(shown)
 
     def end(self) -> bytes:
@@ -180,30 +179,30 @@ class EventFilter:
     def close(self) -> None:
         """Free the event."""
         self._held.close()
-        self._line, self._kept, self._data = bytearray(), bytearray(), []
+        self._line, self._kept, self._data = bytearray(), bytearray(), bytearray()
 
     def _take(self, line: bytes) -> bytes:
         """Take a line; return the event that it ends, if it does. Fields that clients ignore are dropped."""
         if not line:
             return self._event()
-        self._size += len(line)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
+            self._data += value + b"\n"
         elif name in KEPT:
             self._kept += b"%s: %s\n" % (name, value)
-            self._kinds += [value] if name == b"event" else []
+            # More than one is never the address.
+            self._kinds += [value] if name == b"event" and len(self._kinds) < 2 else []
         return b""
 
     def _event(self) -> bytes:
         """Return the event with its message filtered."""
-        kept, has_data, data, kinds = bytes(self._kept), bool(self._data), b"\n".join(self._data), self._kinds
-        self._kept, self._data, self._kinds, self._size = bytearray(), [], [], 0
+        kept, has_data, data, kinds = bytes(self._kept), bool(self._data), bytes(self._data[:-1]), self._kinds
+        self._kept, self._data, self._kinds = bytearray(), bytearray(), []
         # In the older transport, the first event is the address for messages. No address has a brace.
         if data and (kinds != [b"endpoint"] or b"{" in data):
             data = filtered(data, self._shows)
-        return b"%s%s\n" % (kept, b"".join(b"data: %s\n" % part for part in data.split(b"\n")) if has_data else b"")
+        return b"%s%s\n" % (kept, b"data: %s\n" % data.replace(b"\n", b"\ndata: ") if has_data else b"")
 
 
 def filtered(message: bytes, shows: Shows) -> bytes:
