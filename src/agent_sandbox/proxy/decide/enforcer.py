@@ -62,6 +62,7 @@ SIGNED_BODY = BodyLimit(
     size=1024 * 1024,
     reason="a body of more than 1024 KiB, which the proxy signs only if the client sends `x-amz-content-sha256`",
 )
+UPGRADE_REQUIRED = 426
 ABOUT_LOGIN = "answered by the proxy: the login is refreshed on the host machine"
 ABOUT_SANDBOX = "answered by the proxy: the page about this sandbox"
 
@@ -225,6 +226,9 @@ class Enforcer:
         else:
             services = self._matching_services(request, policy)
             advice = advise_with(request, decision, services, package_manager, policy.layers)
+            # Some clients then send what they wanted to send over the WebSocket in a POST.
+            if exchange.websocket and allows(policy, replace(request, method="POST", secrets=True)):
+                status = UPGRADE_REQUIRED
         denial = exchange.denial(
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )

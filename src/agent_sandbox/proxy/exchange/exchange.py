@@ -35,6 +35,7 @@ REFUSED = 401
 # A page of a hundred pull requests is about 300 KiB.
 MAX_COPY = 1024 * 1024
 OVER_BUDGET = 429
+PROXY_CREDENTIALS = 407
 # Shorter URLs have no part that could look like encoded data.
 LONG_URL = 160
 
@@ -305,7 +306,9 @@ class Exchange:
         return NO_ECHOES if self.only_token and 200 <= status < 300 else self.echoes
 
     def why_unforwardable(self, status: int, fields: Fields) -> str:
-        """Return why a response with this head cannot be redacted or filtered, "" if it can be."""
+        """Return why a response with this head cannot be redacted or filtered, or misleads; "" if it can be sent."""
+        if status == PROXY_CREDENTIALS and self.scheme == "http":
+            return "it asks for the credentials of a proxy (407), which a client would take for a request of this one"
         echoes = self.echoes_in(status)
         why = why_unreadable(fields) if echoes or self.shows_tool else ""
         if why and echoes:

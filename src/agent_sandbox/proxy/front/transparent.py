@@ -18,6 +18,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_head import BadHeadError
+from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError, name_in_hello
 
 TLS_PORT, HTTP_PORT = 443, 80
@@ -55,6 +56,8 @@ class TransparentProxy:
     async def _open_http(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         try:
             head, _ = await whole_head(peekable, self._limits)
+            if head.method == "CONNECT":
+                raise BadHeadError(ANOTHER_PROXY.format("CONNECT"))
             host = _host_of(head.host)
         except BadHeadError as bad:
             line = AuditRecord(event=Event.MALFORMED, port=HTTP_PORT, client=client)

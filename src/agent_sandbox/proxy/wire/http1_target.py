@@ -12,6 +12,13 @@ ABSOLUTE = re.compile(r"http://(?P<authority>[^/?#@]+)(?P<path>[/?].*)?", re.IGN
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
+# A client that has a second proxy configured sends it such a request through the first one.
+ANOTHER_PROXY = (
+    "{}, as for another proxy, but the sandbox's proxy is the only one: "
+    "unset the variable (such as http_proxy) or the option that names the other"
+)
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """The path, and outside of a tunnel also host and port."""
 
@@ -22,6 +29,8 @@ class Target(Struct, frozen=True, kw_only=True):
 
 def split_target(head: RequestHead, tunnel: Tunnel) -> Target:
     """Parse the target of `head`. Raises `BadHeadError`."""
+    if head.method == "CONNECT" and tunnel.carries is not Carries.PROXY:
+        raise BadHeadError(ANOTHER_PROXY.format("CONNECT"))
     if head.method == "CONNECT":
         raise BadHeadError("CONNECT is valid only as the first request to the proxy")
     if head.host is None:
@@ -31,7 +40,7 @@ def split_target(head: RequestHead, tunnel: Tunnel) -> Target:
     if head.target.startswith("/"):
         return Target(path=head.target)
     if SCHEME.match(head.target):
-        raise BadHeadError("a full URL inside a tunnel; send only the path")
+        raise BadHeadError(ANOTHER_PROXY.format("a full URL"))
     raise BadHeadError(f"the request target {head.target[:40]!r} is not a path")
 
 

@@ -47,7 +47,9 @@ domains:
           other_parameters: [key]
       on_existing_header: replace
 allow: [GET https://e.test/]
-deny: [POST https://a.test/admin/**, {host: a.test, rules: [{path: {exact: /x/}}, {path: {glob: /*/y/}}, {path: {prefix: /z/}}]}]
+deny:
+- POST https://a.test/admin/**
+- {host: a.test, rules: [{path: {exact: /x/}}, {path: {glob: /*/y/}}, {path: {prefix: /z/}}]}
 host_services: {db: {to: 10.1.2.3:5433}, net: {to: 10.2.0.0/16, ports: [80, 81]}}
 settings: {block_status: 418, inspect: true, reload: watch, budget: {upload: 1MiB/hour}}
 """

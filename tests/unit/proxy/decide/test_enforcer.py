@@ -865,6 +865,20 @@ def test_a_request_without_a_body_is_decided_at_its_head(
     assert (exchange.allowed, exchange.mcp, exchange.shows_tool is not None) == (True, mcp, lists)
 
 
+@each(
+    ("rule", "wanted"),
+    [("{methods: [POST]}", 426), ("{methods: [POST], path: {exact: /y}}", 403), ("{methods: [PUT]}", 403)],
+)
+def test_a_denied_websocket_gets_426_where_a_post_is_allowed(
+    policy: Callable[[str], Policy], *, rule: str, wanted: int
+) -> None:
+    key = (b"Sec-WebSocket-Key", b"AAAAAAAAAAAAAAAAAAAAAA==")
+    upgrade = (b"Connection", b"upgrade"), (b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13"), key
+    exchange = enforce(asked("/x", *upgrade), policy(f"domains: [{{host: a.test, rules: [{rule}]}}]"))
+    assert status(exchange) == wanted
+    assert not exchange.allowed
+
+
 def test_a_websocket_is_no_stream_of_events(policy: Callable[[str], Policy]) -> None:
     key = (b"Sec-WebSocket-Key", b"AAAAAAAAAAAAAAAAAAAAAA==")
     upgrade = (b"Connection", b"upgrade"), (b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13"), key

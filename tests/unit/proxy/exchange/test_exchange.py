@@ -319,6 +319,16 @@ def test_an_error_that_cannot_be_searched_for_a_session_token_is_not_forwarded(
     assert exchange.why_unforwardable(status, fields) == (why if refused else "")
 
 
+@each(("status", "scheme", "refused"), [(407, "http", True), (407, "https", False), (401, "http", False)])
+def test_a_request_for_credentials_of_a_proxy_is_not_forwarded_over_plain_http(
+    status: int, scheme: str, *, refused: bool
+) -> None:
+    exchange = opened()
+    exchange.scheme = scheme
+    why = "it asks for the credentials of a proxy (407), which a client would take for a request of this one"
+    assert exchange.why_unforwardable(status, ()) == (why if refused else "")
+
+
 def test_a_denial_of_an_mcp_message_repeats_its_id() -> None:
     exchange = opened()
     assert not exchange.denial("no").is_mcp

@@ -105,6 +105,11 @@ async def test_closes_connections_without_tls_on_the_tls_port(stage: Stage) -> N
     [
         (b"SSH-2.0 x\r\n\r\n", "the request line is not `METHOD target HTTP/1.1`"),
         (b"GET /x HTTP/1.0\r\n\r\n", "no Host header"),
+        (
+            b"CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n",
+            "CONNECT, as for another proxy, but the sandbox's proxy is the only one: "
+            "unset the variable (such as http_proxy) or the option that names the other",
+        ),
         (GET.replace(b"a.test", b"a..test"), "ambiguous: not a host name: 'a..test'"),
         (GET.replace(b"a.test", b"a.test:81"), "the Host header names port 81, but the connection came to port 80"),
         (GET.replace(b"a.test", b"a.test\r\nHost: b.test"), "more than one Host header"),

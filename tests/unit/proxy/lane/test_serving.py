@@ -15,6 +15,7 @@ from agent_sandbox.proxy.lane import serving as subject
 from agent_sandbox.proxy.lane.relay import Relay
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
+from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
 from lane_stage import GET, OK, OPEN, LaneStage, ReturnsNothing
 from layer_harness import Deny, LetThrough, Wait
 
@@ -387,7 +388,7 @@ async def test_a_malformed_target_is_refused(stage: Stage) -> None:
     async with stage() as on:
         on.send(GET.replace(b"/x", b"http://a.test/x"))
         assert (await on.get()).startswith(b"HTTP/1.1 400 ")
-        assert on.notes.said == ["a full URL inside a tunnel; send only the path"]
+        assert on.notes.said == [ANOTHER_PROXY.format("a full URL")]
 
 
 async def test_an_exception_closes_the_connection_and_leaves_a_record(

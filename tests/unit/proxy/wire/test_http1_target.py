@@ -36,7 +36,12 @@ def test_the_explicit_proxy_accepts_a_full_http_url(target: str, wanted: Target)
 @each(
     ("target", "tunnel", "problem"),
     [
-        ("http://a.test/", TUNNEL, "a full URL inside a tunnel; send only the path"),
+        (
+            "http://a.test/",
+            TUNNEL,
+            "a full URL, as for another proxy, but the sandbox's proxy is the only one: "
+            "unset the variable (such as http_proxy) or the option that names the other",
+        ),
         ("*", TUNNEL, "the request target '*' is not a path"),
         ("/", PROXY, "this is a proxy: send CONNECT, or a request with a full http:// URL"),
         ("https://a.test/", PROXY, "the proxy accepts only http:// URLs here; use CONNECT for https"),
@@ -52,6 +57,8 @@ def test_rejects_any_other_target(target: str, tunnel: Tunnel, problem: str) -> 
 
 def test_rejects_a_second_connect_and_a_request_without_a_host_header() -> None:
     with pytest.raises(BadHeadError, match="CONNECT is valid only as the first request to the proxy"):
+        split("a.test:443", PROXY, method="CONNECT")
+    with pytest.raises(BadHeadError, match="CONNECT, as for another proxy, but the sandbox's proxy is the only one"):
         split("a.test:443", TUNNEL, method="CONNECT")
     with pytest.raises(BadHeadError, match="no Host header"):
         split("/", TUNNEL, host="")
