@@ -17,7 +17,7 @@ from agent_sandbox.proxy.front.rejection import Rejection
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.http1_head import BadHeadError
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead
 from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError, name_in_hello
 
@@ -56,9 +56,7 @@ class TransparentProxy:
     async def _open_http(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         try:
             head, _ = await whole_head(peekable, self._limits)
-            if head.method == "CONNECT":
-                raise BadHeadError(ANOTHER_PROXY.format("CONNECT"))
-            host = _host_of(head.host)
+            host = _host_of(head)
         except BadHeadError as bad:
             line = AuditRecord(event=Event.MALFORMED, port=HTTP_PORT, client=client)
             denial = Denial(reason=str(bad), status=bad.status)
@@ -71,11 +69,13 @@ class TransparentProxy:
         return Tunnel(client=client, carries=carries, host=host, port=port, decision=decision)
 
 
-def _host_of(named: str | None) -> str:
-    if named is None:
+def _host_of(head: RequestHead) -> str:
+    if head.method == "CONNECT":
+        raise BadHeadError(ANOTHER_PROXY.format("CONNECT"))
+    if head.host is None:
         raise BadHeadError("no Host header")
     try:
-        host, port = parse_authority(named, default_port=HTTP_PORT)
+        host, port = parse_authority(head.host, default_port=HTTP_PORT)
     except Ambiguous as doubt:
         raise BadHeadError(f"ambiguous: {doubt}") from doubt
     if port != HTTP_PORT:

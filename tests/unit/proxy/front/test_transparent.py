@@ -10,6 +10,7 @@ from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
 from client_hellos import hello
 from memory_streams import lead_of, memory_streams
 
@@ -107,8 +108,7 @@ async def test_closes_connections_without_tls_on_the_tls_port(stage: Stage) -> N
         (b"GET /x HTTP/1.0\r\n\r\n", "no Host header"),
         (
             b"CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n",
-            "CONNECT, as for another proxy, but the sandbox's proxy is the only one: "
-            "unset the variable (such as http_proxy) or the option that names the other",
+            ANOTHER_PROXY.format("CONNECT"),
         ),
         (GET.replace(b"a.test", b"a..test"), "ambiguous: not a host name: 'a..test'"),
         (GET.replace(b"a.test", b"a.test:81"), "the Host header names port 81, but the connection came to port 80"),

@@ -39,8 +39,10 @@ def test_the_explicit_proxy_accepts_a_full_http_url(target: str, wanted: Target)
         (
             "http://a.test/",
             TUNNEL,
-            "a full URL, as for another proxy, but the sandbox's proxy is the only one: "
-            "unset the variable (such as http_proxy) or the option that names the other",
+            (
+                "a full URL, as for another proxy, but the sandbox's proxy is the only one: "
+                "unset the variable (such as http_proxy) or the option that names the other"
+            ),
         ),
         ("*", TUNNEL, "the request target '*' is not a path"),
         ("/", PROXY, "this is a proxy: send CONNECT, or a request with a full http:// URL"),
