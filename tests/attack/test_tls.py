@@ -162,12 +162,12 @@ def test_rejects_old_tls_versions(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("host", "status", "reason"),
     [
-        ("wrong.wild.test", 502, "Certificate verify failed: hostname mismatch"),
-        ("untrusted.wild.test", 502, "Certificate verify failed: unable to get local issuer certificate"),
-        ("selfsigned.wild.test", 502, "Certificate verify failed: self-signed certificate"),
-        ("expired.wild.test", 502, "Certificate verify failed: certificate has expired"),
-        ("early.wild.test", 502, "Certificate verify failed: certificate is not yet valid"),
-        ("plain.wild.test", 502, "The remote server does not speak TLS."),
+        ("wrong.wild.test", 502, "the server's certificate is for another host"),
+        ("untrusted.wild.test", 502, "the server's certificate is from an unknown authority, or"),
+        ("selfsigned.wild.test", 502, "the server's certificate is self-signed; `upstream: {ca: FILE}` in the policy"),
+        ("expired.wild.test", 502, "the server's certificate has expired; if that is wrong, set the clock"),
+        ("early.wild.test", 502, "the server's certificate is not valid yet; if that is wrong, set the clock"),
+        ("plain.wild.test", 502, "the server does not speak TLS on this port"),
     ],
 )
 def test_sends_no_request_to_a_server_without_a_valid_certificate(
@@ -176,6 +176,6 @@ def test_sends_no_request_to_a_server_without_a_valid_certificate(
     answer = stand.proxy.ask(host, get("/x", host, "Accept: application/json", "Authorization: Bearer secret"))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d Bad Gateway\r\nx-agent-sandbox: failed" % status)
-    assert json.loads(body)["reason"].startswith(reason)  # newer versions of OpenSSL add text about the clock
+    assert json.loads(body)["reason"].startswith(reason)
     assert stand.proxy.line(host=host, status=502)["reason"].startswith(reason)
     assert b"secret" not in bytes(stand.allowed.raw + stand.allowed_plain.raw)

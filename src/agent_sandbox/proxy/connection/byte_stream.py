@@ -1,6 +1,7 @@
 """One side of a connection: bytes in and out, with or without TLS, with back-pressure in both directions."""
 
 import asyncio
+import os
 import select
 import socket
 import struct
@@ -14,6 +15,7 @@ from OpenSSL import SSL
 from agent_sandbox.proxy.connection.tls_records import TlsRecords
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
+from agent_sandbox.proxy.tls.failure import why_failed
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 
 RECORD = 16_384
@@ -49,6 +51,7 @@ class ByteStream(asyncio.BufferedProtocol):
         self._transport: Any = writer.transport  # of both kinds, which have no common type
         self._beneath: asyncio.BaseProtocol = writer.transport.get_protocol()
         self._tls: SSL.Connection | None = None
+        self.refusal = ""  # why TLS ended with an alert
         self._records = TlsRecords()
         self._is_open = True  # the TLS handshake is over, or there is none
         self._has_finished = False
@@ -239,11 +242,22 @@ class ByteStream(asyncio.BufferedProtocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, OSError):
+            self._read_last()
         self._is_lost = True
         self.is_reset |= isinstance(exc, ConnectionResetError)
         self.resume_writing()
         self._end()
         self._beneath.connection_lost(exc)
+
+    def _read_last(self) -> None:
+        """Read what came before a reset, such as an alert: after a write that fails, asyncio reads no more."""
+        raw: socket.socket | None = self._transport.get_extra_info("socket")
+        is_plain = self._transport.get_extra_info("sslcontext") is None
+        if self._tls is not None and is_plain and not self.ended and raw is not None and raw.fileno() >= 0:
+            with suppress(OSError):
+                if size := os.readv(raw.fileno(), [self.get_buffer(0)]):
+                    self.buffer_updated(size)
 
     def _notify(self) -> None:
         if self._tls is not None and self._is_open and not (self._has_finished or self._transport.is_closing()):
@@ -270,8 +284,10 @@ class ByteStream(asyncio.BufferedProtocol):
             pass
         except SSL.ZeroReturnError:
             has_ended = True
-        except SSL.Error:  # no more will come
+        except SSL.Error as error:  # no more will come
             has_ended = self.is_reset = True
+            # In TLS 1.3, a server refuses the client's certificate after the handshake.
+            self.refusal = why_failed(error, tls)
         if len(records) < most:
             self._flush()  # a record without data may have required an answer, such as a key update
         if records:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from msgspec import Struct
 from OpenSSL import SSL
@@ -17,6 +16,7 @@ from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tls.contexts import HTTP1, TlsStart
+from agent_sandbox.proxy.tls.failure import CLOSED, LATE, OTHER_PROTOCOL, why_failed
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.upstream.pool import Server, ServerPool
@@ -28,7 +28,6 @@ type Secrets = tuple[tuple[tuple[str, str, str], ...], Echoes]
 ELSEWHERE = NotReached("the proxy connects only to the destination that was decided")
 REPLACED = NotReached("the policy was reloaded while the proxy connected")
 NO_TLS_OBJECT = NotReached("an error in the proxy prevented TLS with the server")
-NO_TLS = (b"wrong version number", b"packet length too long", b"record layer failure")
 
 
 class OtherProtocolError(DialError):
@@ -151,26 +150,13 @@ async def _secure(stream: ByteStream, engine: Engine, steps: Steps) -> None:
         async with asyncio.timeout(engine.limits.hello_seconds):
             await stream.handshake(start.connection)
     except TimeoutError:
-        raise DialError(NotReached("the server did not complete the TLS handshake in time")) from None
+        raise DialError(NotReached(LATE)) from None
     except SSL.Error as error:
         raise OtherProtocolError(NotReached(why_failed(error, start.connection))) from error
     except ConnectionError:
-        raise OtherProtocolError(NotReached("connection closed")) from None
+        raise OtherProtocolError(NotReached(CLOSED)) from None
     if stream.alpn not in (b"", HTTP1):
-        raise OtherProtocolError(NotReached("the server chose a protocol that was not offered"))
-
-
-def why_failed(error: SSL.Error, tls: SSL.Connection) -> str:
-    """Describe why a TLS handshake failed."""
-    last: Any = error.args[0][-1][-1] if error.args and error.args[0] else ""
-    if last == "certificate verify failed":
-        lib: Any = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001 - pyOpenSSL has no public call
-        code = lib.SSL_get_verify_result(tls._ssl)  # noqa: SLF001
-        text: Any = SSL._ffi.string(lib.X509_verify_cert_error_string(code))  # type: ignore[attr-defined] # noqa: SLF001
-        return f"Certificate verify failed: {text.decode()}"
-    if str(last).encode() in NO_TLS:
-        return "The remote server does not speak TLS."
-    return f"OpenSSL {error!r}"
+        raise OtherProtocolError(NotReached(OTHER_PROTOCOL))
 
 
 @contextlib.contextmanager

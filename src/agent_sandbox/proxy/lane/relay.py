@@ -184,7 +184,7 @@ class Relay:
                     return head
             if not await server.more():
                 if is_silent:
-                    raise NoAnswerError("server closed connection")
+                    raise NoAnswerError(server.refusal or "server closed connection")
                 raise BrokenError(HALF_A_HEAD if server.buffer else "server closed connection")
 
     def _returned(self, head: ResponseHead) -> Returned:

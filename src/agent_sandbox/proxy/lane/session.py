@@ -5,7 +5,6 @@ import asyncio
 from OpenSSL import SSL
 
 from agent_sandbox.proxy.connection.byte_stream import ByteStream
-from agent_sandbox.proxy.connection.upstream import why_failed
 from agent_sandbox.proxy.exchange.denial import Denial, page
 from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.exchange.review import outlived, revoke
@@ -15,6 +14,7 @@ from agent_sandbox.proxy.lane.serving import Serving
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.contexts import HTTP1, TlsStart
+from agent_sandbox.proxy.tls.failure import explain_client
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead, find_request_end, parse_request
 
@@ -112,15 +112,15 @@ class LaneSession:
         try:
             await self._client.handshake(start.connection)
         except (SSL.Error, OSError) as error:
-            self._steps.run("tls_failed_client", self._why_failed(error, start.connection))
+            self._steps.run("tls_failed_client", self._why_failed(error))
             return False
         return self._steps.run("tls_established_client", start)
 
-    def _why_failed(self, error: SSL.Error | OSError, tls: SSL.Connection) -> str:
+    def _why_failed(self, error: SSL.Error | OSError) -> str:
         host = self._tunnel.host
         if isinstance(error, OSError):
             return f"The client disconnected during the handshake; it may not trust the proxy's certificate for {host}"
-        return f"The client may not trust the proxy's certificate for {host} ({why_failed(error, tls)})"
+        return explain_client(error, host)
 
     async def _serve_next(self) -> bool:
         """Serve the next request. Return whether another one may follow."""

@@ -12,6 +12,7 @@ from mitmproxy.proxy.layers import tls
 from OpenSSL import SSL
 
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ
+from agent_sandbox.proxy.tls.failure import explain, why_failed
 
 Commands = layer.CommandGenerator[None]
 
@@ -31,20 +32,24 @@ class BulkTls(tls.TLSLayer):
         yield from self.tls_interact()
         if records:
             yield from self.event_to_child(events.DataReceived(self.conn, b"".join(records)))
-        if ended:
+        if ended and self.conn.state & ConnectionState.CAN_READ:
             self.conn.state &= ~ConnectionState.CAN_READ
             yield from self.event_to_child(events.ConnectionClosed(self.conn))
 
     def _records(self) -> tuple[list[bytes], bool]:
-        """Return the content of all available records, and whether the other side sent close_notify."""
+        """Return the content of all available records, and whether no more will come."""
         records: list[bytes] = []
         try:
             while True:
                 records.append(self.tls.recv(RECORD))
+        except SSL.WantReadError:
+            return records, False
         except SSL.ZeroReturnError:
             return records, True
-        except SSL.Error:  # no more yet, or an error, after which no more will come
-            return records, False
+        except SSL.Error as error:
+            # In TLS 1.3, a server refuses the client's certificate after the handshake. It may close nothing.
+            self.conn.error = self.conn.error or why_failed(error, self.tls)
+            return records, True
 
     @override
     def tls_interact(self) -> Commands:
@@ -59,6 +64,10 @@ class BulkTls(tls.TLSLayer):
 
 class BulkServerTls(BulkTls, tls.ServerTLSLayer):
     """The TLS of a server."""
+
+    @override
+    def _handshake_finished(self, err: str | None) -> Commands:
+        yield from super()._handshake_finished(explain(err) if err else None)
 
 
 def install() -> None:

@@ -87,7 +87,7 @@ class StrictHttp1Client(Http1Client):
             yield from self._close()  # a response to nothing, or the server has left
             return
         if not isinstance(event, events.DataReceived):
-            why = HALF_A_HEAD if self.buf else "server closed connection"
+            why = HALF_A_HEAD if self.buf else self.conn.error or "server closed connection"
             yield from self._refuse(self.stream_id, why, NoResponse if self._is_silent else ResponseProtocolError)
             return
         self._is_silent = False

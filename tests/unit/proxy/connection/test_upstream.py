@@ -216,15 +216,15 @@ async def test_completes_tls_with_a_trusted_certificate_for_the_host_of_the_tunn
 
 async def test_rejects_a_certificate_that_is_not_trusted(stage: Stage, trusted: tuple[Path, Path]) -> None:
     async with stage(tunnel=SECURE) as on:
-        with pytest.raises(DialError, match="Certificate verify failed: unable to get local issuer certificate"):
+        with pytest.raises(DialError, match="the server's certificate is from an unknown authority, or"):
             await secure(on, speaking(trusted[1]), ServerTls())
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"220 mail ready\r\n", r"The remote server does not speak TLS\."),
-        (b"\x15\x03\x03\x00\x02\x02\x28", r"OpenSSL Error\(.*handshake failure"),
+        (b"220 mail ready\r\n", "the server does not speak TLS on this port"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "the server refused the TLS handshake: it may ask"),
         (b"", "the server did not complete the TLS handshake in time"),
     ],
 )
@@ -236,7 +236,7 @@ async def test_fails_if_the_server_does_not_complete_a_tls_handshake(stage: Stag
 
 async def test_reports_a_server_that_refuses_all_offered_protocols_as_other_protocol(stage: Stage) -> None:
     async with stage(tunnel=SECURE) as on:
-        with pytest.raises(OtherProtocolError, match="no application protocol"):
+        with pytest.raises(OtherProtocolError, match="the server speaks neither HTTP/1"):
             await secure(on, lambda streams: say(b"\x15\x03\x03\x00\x02\x02\x78", streams), ServerTls())
 
 
@@ -246,7 +246,7 @@ async def test_fails_if_the_server_closes_during_the_tls_handshake(stage: Stage)
         await asyncio.sleep(60)
 
     async with stage(tunnel=SECURE) as on:
-        with pytest.raises(DialError, match=r"^connection closed\Z"):
+        with pytest.raises(DialError, match="the server closed the connection during the TLS handshake; with"):
             await secure(on, close, ServerTls())
 
 
@@ -263,8 +263,3 @@ async def test_rejects_a_protocol_that_was_not_offered(
     async with stage(tunnel=SECURE) as on:
         with pytest.raises(OtherProtocolError, match="chose a protocol that was not offered"):
             await secure(on, speaking(trusted[1], b"http/1.1"), ServerTls([trusted[0]]))
-
-
-def test_describes_an_openssl_error_without_a_reason() -> None:
-    tls = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
-    assert subject.why_failed(SSL.Error(), tls) == "OpenSSL Error()"

@@ -117,7 +117,9 @@ def test_passes_up_data_before_a_forged_record_and_nothing_after_it(ends: Ends, 
     behind = ends.encrypted()
     ends.inside.heard.clear()
     told = list(ends.layer.handle_event(events.DataReceived(ends.layer.conn, whole + forged + behind)))
-    assert (ends.inside.heard, [type(command) for command in told]) == ([b"whole"], [commands.SendData] * (not half))
+    heard = [b"whole", "ConnectionClosed"]
+    assert (ends.inside.heard, [type(command) for command in told]) == (heard, [commands.SendData] * (not half))
+    assert ends.layer.conn.error
     assert ends.hear(behind) == []
 
 
