@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, override
 import pytest
 from hypothesis import HealthCheck, settings
 
+import branch_cover
 import durations
 import score
 
@@ -50,9 +51,16 @@ gc.set_threshold(10_000)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the durations of a run with several workers."""
-    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+    """Keep the durations of a run with several workers, and measure coverage if asked to."""
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    many = config.getoption("numprocesses", None)
+    if many and not worker:
         config.pluginmanager.register(durations.Durations())
+    if config.getoption("--branches"):
+        if not worker:
+            config.pluginmanager.register(branch_cover.Judging())
+        if worker or not many:
+            config.pluginmanager.register(branch_cover.Measuring(worker))
 
 
 def pytest_collection_finish() -> None:
@@ -76,8 +84,9 @@ SECOND_HALF = tuple(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--attacks`."""
+    """Add `--attacks` and `--branches`."""
     parser.addoption("--attacks", action="store_true", help="run the tests that attack/rows.yaml names, and no others")
+    parser.addoption("--branches", action="store_true", help="fail if unit tests leave out branches of their package")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
