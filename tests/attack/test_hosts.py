@@ -189,7 +189,7 @@ def test_denies_names_that_resolve_to_private_addresses(open_proxy: tuple[ProxyP
 def test_connects_to_a_name_that_resolves_to_a_public_address(open_proxy: tuple[ProxyProcess, Capture]) -> None:
     proxy, capture = open_proxy
     capture.forget()
-    name = leading_to("203.0.113.7")
+    name = leading_to("203.0.113.137")
     assert proxy.say(get(f"http://{name}/", name)).startswith(b"HTTP/1.1 200")
     assert capture.connections == 1
 

@@ -79,7 +79,7 @@ def ask_by_tls(proxy: ProxyProcess, name: str, path: str = "/") -> None:
 
 
 def test_does_not_resolve_the_names_of_denied_requests(watched: Watched) -> None:
-    watched.answers("203.0.113.9")
+    watched.answers("203.0.113.139")
     proxy, name = watched.proxy, f"{DATA}.evil.test"
     place, port = proxy.entrance("dns")
     for ask in (dns.query.udp, dns.query.tcp):
@@ -104,7 +104,7 @@ def test_does_not_resolve_the_names_of_denied_requests(watched: Watched) -> None
 
 
 def test_records_names_below_a_wildcard_and_resolves_them_only_for_a_request(watched: Watched) -> None:
-    watched.answers("203.0.113.9")
+    watched.answers("203.0.113.139")
     name = f"{DATA}.{DATA}.{DATA}.wild.test"
     place, port = watched.proxy.entrance("dns")
     dns.query.udp(dns.message.make_query(name, "A"), place, port=port, timeout=2)
@@ -115,11 +115,11 @@ def test_records_names_below_a_wildcard_and_resolves_them_only_for_a_request(wat
     assert watched.noted("asked") == [name]
 
 
-@pytest.mark.parametrize("inner", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "203.0.113.9 10.0.0.1"])
+@pytest.mark.parametrize("inner", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "203.0.113.139 10.0.0.1"])
 def test_denies_a_name_that_later_resolves_to_a_private_address(watched: Watched, inner: str) -> None:
-    watched.answers("203.0.113.9")
+    watched.answers("203.0.113.139")
     assert watched.proxy.say(get("http://allowed.test/api/1", "allowed.test")).startswith(b"HTTP/1.1 200")
-    assert watched.noted("dialled") == ["203.0.113.9"]
+    assert watched.noted("dialled") == ["203.0.113.139"]
     watched.answers(*inner.split())
     assert watched.proxy.say(get("http://allowed.test/api/2", "allowed.test")).startswith(b"HTTP/1.1 403")
     line = watched.proxy.line(event="request", path="/api/2")

@@ -61,9 +61,9 @@ def test_an_ambiguous_or_missing_sni_ends_the_tunnel(stand: Stand, names: tuple[
 
 
 def test_a_tunnel_to_an_allowed_address_rejects_a_hello_with_an_sni(stand: Stand) -> None:
-    assert stand.proxy.ask("203.0.113.7", get("/", "203.0.113.7")).startswith(b"HTTP/1.1 200")
+    assert stand.proxy.ask("203.0.113.137", get("/", "203.0.113.137")).startswith(b"HTTP/1.1 200")
     stand.forget()
-    with stand.proxy.tunnel("203.0.113.7") as tunnel:
+    with stand.proxy.tunnel("203.0.113.137") as tunnel:
         tunnel.sendall(hello(b"allowed.test"))
         assert read_all(tunnel) == ALERT_UNRECOGNIZED_NAME
     stand.assert_nothing_got_out()

@@ -32,7 +32,7 @@ domains:
     ports: [8443]
   - "*.wild.test"
   - inside.test
-  - 203.0.113.7
+  - 203.0.113.137
 deny:
   - host: allowed.test
     rules: [{path: {prefix: /api/secret/}}]
@@ -43,9 +43,9 @@ import socket
 resolve = socket.getaddrinfo
 socket.getaddrinfo = lambda host, *rest, **more: resolve("127.0.0.1" if host == "inside.test" else host, *rest, **more)
 """
-ALLOWED = ("allowed.test", "a.wild.test", "a.b.wild.test", "203.0.113.7")
+ALLOWED = ("allowed.test", "a.wild.test", "a.b.wild.test", "203.0.113.137")
 # DNS over HTTPS and TLS. If the proxy connects, it reaches the evil server, so no packet leaves the machine.
-RESOLVERS = ("192.0.2.53:443", "192.0.2.53:853", "dns.example:443", "dns.example:853")
+RESOLVERS = ("198.51.100.53:443", "198.51.100.53:853", "dns.example:443", "dns.example:853")
 EVIL = ("evil.test", "evilallowed.test", "allowed.test.evil.test", "wild.test", "allowed-test")
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 type Entry = dict[str, Any]
 
-HOSTS = ("a.test", "b.a.test", "c.b.a.test", "ab.test", "203.0.113.1")
-PATTERNS = ("a.test", "*.a.test", ".a.test", ".b.a.test", "b.a.test", "203.0.113.1")
+HOSTS = ("a.test", "b.a.test", "c.b.a.test", "ab.test", "203.0.113.131")
+PATTERNS = ("a.test", "*.a.test", ".a.test", ".b.a.test", "b.a.test", "203.0.113.131")
 METHODS = ("GET", "HEAD", "POST", "DELETE")
 PORTS = (80, 443, 8443)
 SEGMENTS = ("a", "A", "b", "ab", "%40", "@", "a;x", "a%2Fb")

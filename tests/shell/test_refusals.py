@@ -88,7 +88,7 @@ def test_real_kernel_routes_other_networks_to_a_portless_device(wired: Shell) ->
 
 @pytest.mark.docker
 def test_any_other_default_route_has_priority(wired: Shell) -> None:
-    lines = wired(PARTS, "lead_the_rest_nowhere; ip route get 203.0.113.1").stdout
+    lines = wired(PARTS, "lead_the_rest_nowhere; ip route get 203.0.113.131").stdout
     assert "via 198.51.100.2 dev wire" in lines
 
 

@@ -113,7 +113,7 @@ def test_a_default_policy_of_accept_stops_the_start(shell: Shell) -> None:
     [
         ("198.51.100.2", 8080, "connected", "connected"),
         ("198.51.100.2", 22, "connected", "refused"),
-        ("203.0.113.1", 443, "connected", "refused"),
+        ("203.0.113.131", 443, "connected", "refused"),
         ("2001:db8::1", 443, "connected", "refused"),
         ("127.0.0.11", 53, "connected", "refused"),
         ("198.51.100.2", 81, "refused", "refused"),
@@ -128,7 +128,7 @@ def test_a_real_kernel_allows_only_the_proxy(wired: Shell, address: str, port: i
 def test_a_real_kernel_loads_the_rules_twice_and_refuses_datagrams(wired: Shell) -> None:
     send = """python3 - <<'X'
 import socket
-for address in ("203.0.113.1", "127.0.0.11", "2001:db8::1"):
+for address in ("203.0.113.131", "127.0.0.11", "2001:db8::1"):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as s:
         s.settimeout(2)
