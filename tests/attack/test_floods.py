@@ -17,7 +17,7 @@ from capture_server import ok
 from changed_limits import limits_with
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path, read_all, read_answer, read_head
+from proxy_stand import LITTLE_WORK, get, one_path, read_all, read_answer, read_head
 from websocket_client import frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ def pour(stream: socket.socket, data: bytes, *, most: int = 128 * MIB, seconds: 
     return sent
 
 
-def assert_others_are_served(pair: Pair, *, seconds: float = 2) -> None:
-    """Check that a request on another connection is denied without delay."""
-    started = time.monotonic()
-    assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
-    assert time.monotonic() - started < seconds
+def assert_others_are_served(pair: Pair) -> None:
+    """Check that a request on another connection is denied, after little other work."""
+    with pair.proxy.little_work():
+        assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -87,14 +86,14 @@ def test_cuts_off_endless_response_heads_chunk_sizes_and_trailers(pair: Pair, wh
         connection.sendall(get("http://allowed.test/endless", "allowed.test"))
         assert_others_are_served(pair)
         read_all(connection)
-        assert over.wait(5)
+        assert over.wait(30)
     assert (taken[0] < 32 * MIB, pair.proxy.memory() - before < 16 * MIB) == (True, True)
     pair.proxy.line(path="/endless", decision="allow")
 
 
 def test_stops_reading_from_the_client_while_its_response_is_pending(pair: Pair) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
-        go_on.wait(10)
+        go_on.wait(60)
         stream.sendall(ok(b"late"))
 
     go_on = threading.Event()
@@ -107,7 +106,7 @@ def test_stops_reading_from_the_client_while_its_response_is_pending(pair: Pair)
         # The kernel of each side buffers some MiB, too.
         assert (taken < 64 * MIB, pair.proxy.memory() - before < 8 * MIB) == (True, True)
         go_on.set()
-        connection.settimeout(5)
+        connection.settimeout(30)
         assert read_answer(connection) == (200, b"late")
 
 
@@ -125,11 +124,8 @@ def test_endless_http2_frames_do_not_delay_other_clients(tmp_path: Path, connect
             client.flush()
             pouring += [threading.Thread(target=pour, args=(stream, padding * 50_000), kwargs={"seconds": 4})]
             pouring[-1].start()
-        served, started = 0, time.monotonic()
         while any(one.is_alive() for one in pouring):
             assert_others_are_served(pair)
-            served += 1
-        assert served > (time.monotonic() - started) / 2
 
 
 @one_path
@@ -147,9 +143,9 @@ def test_varying_headers_and_a_huge_hpack_table_do_not_slow_responses(pair: Pair
         client.h2.decoder.max_allowed_table_size = 2**31
         client.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31 - 1})
         for number in range(40):
-            started = time.monotonic()
+            before = pair.proxy.work()
             assert client.status(client.send(*fields("/varying"))) == "204"
-            assert (number, time.monotonic() - started < 2) == (number, True)
+            assert (number, pair.proxy.work() - before < LITTLE_WORK) == (number, True)
 
 
 def test_endless_websocket_frames_do_not_delay_other_clients(pair: Pair) -> None:

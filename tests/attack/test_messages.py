@@ -131,11 +131,9 @@ def test_denies_or_rejects_methods_that_the_rule_does_not_list(stand: Stand, met
     ],
 )
 def test_an_ambiguous_request_is_a_400_and_closes_the_connection(stand: Stand, request_: bytes) -> None:
-    started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", request_)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
     assert answer.count(b"HTTP/1.1 ") == 1
-    assert time.monotonic() - started < 2
     stand.proxy.line(event="malformed", decision="deny", host="allowed.test")
     stand.assert_nothing_got_out()
 
@@ -158,9 +156,7 @@ def test_a_malformed_chunk_denies_the_request_and_closes_the_connection(
     stand: Stand, path: bytes, chunks: bytes
 ) -> None:
     head = b"POST " + path + b" HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
-    started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", head + chunks + SMUGGLED)
-    assert time.monotonic() - started < 2
     assert answer.startswith(b"HTTP/1.1 40%d " % (0 if path == b"/api/x" else 3))
     assert answer.count(b"HTTP/1.1 ") == 1
     line = stand.proxy.line(event="request", path=path.decode())

@@ -430,7 +430,7 @@ def test_a_second_response_does_not_answer_the_next_request(pair: Pair) -> None:
     def answer(stream: socket.socket, _: bytes) -> None:
         (credential,) = pair.server.requests[-1].field("authorization")
         stream.sendall(ok(b"one"))
-        asked.wait(5)
+        asked.wait(30)
         stream.sendall(ok(credential.encode()))
 
     pair.server.answers["/issues/two"] = answer
@@ -448,7 +448,7 @@ def test_forwards_an_event_when_it_arrives(pair: Pair) -> None:
 
     def answer(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: x\n\n")
-        assert seen.wait(5)
+        assert seen.wait(30)
 
     pair.server.answers["/issues/events"] = answer
     with pair.proxy.tls("allowed.test") as stream:
@@ -582,12 +582,12 @@ def test_a_reload_that_adds_a_secret_aborts_requests_sent_without_it(pair: Pair)
 
     def wait(_: socket.socket, __: bytes) -> None:
         begun.set()
-        answered.wait(5)
+        answered.wait(30)
 
     pair.server.answers["/issues/1"] = wait
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/issues/1", "allowed.test"))
-        assert begun.wait(3)
+        assert begun.wait(30)
         pair.proxy.reload(OTHER)
         assert read_head(stream).startswith(b"HTTP/1.1 403")
     answered.set()

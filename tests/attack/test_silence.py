@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-IDLE, EVENTS, PAUSE = 1.0, 9, 0.25
+IDLE, EVENTS, PAUSE = 2.0, 8, 0.4
 POLICY = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"
 SHORT = limits_with(idle_seconds=IDLE)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -34,7 +34,7 @@ def speak(stream: socket.socket, _: bytes) -> None:
 
 def fall_silent(stream: socket.socket, _: bytes) -> None:
     stream.sendall(HEAD + b"data: 0\n\n")
-    time.sleep(4 * IDLE)
+    read_all(stream)
 
 
 def chat(stream: socket.socket, _: bytes) -> None:
@@ -63,17 +63,15 @@ def opened(pair: Pair, host: str) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("host", ["allowed.test", "a.wild.test"])
 def test_closes_a_silent_stream_but_not_one_that_sends_now_and_then(pair: Pair, host: str) -> None:
-    assert EVENTS * PAUSE > 2 * IDLE
+    assert EVENTS * PAUSE > 1.5 * IDLE
     for path, wanted in (("/speak", EVENTS), ("/silent", 1)):
         with (
             pair.proxy.tunnel(host) as connection,
             opened(pair, host).wrap_socket(connection, server_hostname=host) as stream,
         ):
             stream.sendall(get(path, host))
-            began = time.monotonic()
             read_head(stream)
             assert read_all(stream).count(b"data: ") == wanted
-            assert wanted > 1 or time.monotonic() - began < 3 * IDLE
 
 
 def test_keeps_a_websocket_open_that_sends_now_and_then(pair: Pair) -> None:

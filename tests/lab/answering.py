@@ -46,7 +46,7 @@ class Answering:
         """Leave."""
         with suppress(OSError):
             self._person.control.shutdown(2)
-        self._thread.join(5)
+        self._thread.join(30)
         self._person.__exit__()
 
     def _answer(self) -> None:

@@ -58,7 +58,7 @@ class Capture(Listening):
         self.requests.clear()
         self.connections = 0
 
-    def wait_for(self, count: int, *, seconds: float = 3.0) -> list[Received]:
+    def wait_for(self, count: int, *, seconds: float = 30.0) -> list[Received]:
         """Return the requests when there are that many, or when the time is over."""
         end = time.monotonic() + seconds
         while len(self.requests) < count and time.monotonic() < end:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The one to use, or none: scripts/engine installs it.
 PROGRAMS = [*filter(None, (shutil.which("chromium") or shutil.which("google-chrome"),))]
-SECONDS = 30.0
+SECONDS = 60.0
 # Nothing but 127.0.0.1 is found, and nothing asks for news of the browser itself.
 OPTIONS = (
     "--headless=new",
@@ -77,8 +77,8 @@ class Chromium:
     def __exit__(self, *_: object) -> None:
         """End it."""
         self._process.terminate()
-        self._process.wait(20)
-        self._reader.join(20)
+        self._process.wait(30)
+        self._reader.join(30)
         self._writing.close()
         self._reading.close()
 

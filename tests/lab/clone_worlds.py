@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TEMPLATE_DIR": "", "LC_ALL": "C"}
 WHO = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always")
-KILLED_WITHIN = 10.0
+KILLED_WITHIN = 30.0
 
 
 def git(folder: Path, *words: str, stdin: str = "") -> str:

@@ -63,7 +63,7 @@ class Intercepting:
         return self
 
     def _wait(self) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
@@ -76,7 +76,7 @@ class Intercepting:
     def __exit__(self, *_: object) -> None:
         """Stop it."""
         self.process.terminate()
-        self.said = self.process.communicate(timeout=10)[0]
+        self.said = self.process.communicate(timeout=30)[0]
 
     @property
     def seen(self) -> list[list[str]]:

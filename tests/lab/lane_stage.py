@@ -31,7 +31,7 @@ SECURE = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443,
 OPEN = Tunnel(client="10.0.0.3", carries=Carries.PROXY)
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-SECONDS = 5.0
+SECONDS = 30.0
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

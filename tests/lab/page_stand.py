@@ -85,7 +85,7 @@ class PageStand:
         method, path = line.split(" ")
         usual = {"Host": self.authority, **({"Origin": f"http://{self.authority}"} if method == "POST" else {})}
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        client = http.client.HTTPConnection(ADDRESS, self.port, timeout=10)
+        client = http.client.HTTPConnection(ADDRESS, self.port, timeout=30)
         client.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for name, value in {**usual, **(headers or {}), "Content-Length": str(len(content))}.items():
             if value is not None:
@@ -103,7 +103,7 @@ class PageStand:
 
     def news(self, headers: Mapping[str, str | None], *, after: str = "0") -> Generator[dict[str, Any]]:
         """Yield the news until the server ends them."""
-        client = http.client.HTTPConnection(ADDRESS, self.port, timeout=10)
+        client = http.client.HTTPConnection(ADDRESS, self.port, timeout=30)
         sent = {name: value for name, value in headers.items() if value is not None}
         client.request("GET", f"/api/news?after={after}", headers=sent)
         answer = client.getresponse()
@@ -135,7 +135,7 @@ class SocketConnection:
             yield
         finally:
             self._socket.shutdown(socket.SHUT_RDWR)
-            reader.join(10)
+            reader.join(30)
             self._socket.close()
 
     def _read(self, stand: PageStand) -> None:

@@ -57,7 +57,7 @@ def on_page(project: Project, program: str, folder: Path) -> Iterator[Chromium]:
                 yield browser
         finally:
             page.send_signal(signal.SIGINT)
-            code = page.wait(20)
+            code = page.wait(30)
         assert code == 130
 
 

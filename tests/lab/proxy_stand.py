@@ -19,12 +19,16 @@ import pytest
 
 from agent_sandbox.proxy.control.client import ask
 from answering import SWITCH, Answering
+from changed_limits import limits_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SECONDS = 5.0
-DENIED_WITHIN = 2.0
+SECONDS = 30.0
+# The proxy's own limits are longer than the tests wait: what a test gets, it did not get because a time was over.
+PATIENT = limits_with(
+    head_seconds=300.0, hello_seconds=300.0, body_seconds=300.0, resolve_seconds=300.0, connect_seconds=300.0
+)
 # What can serve HTTP/1.1. A proxy uses one of them for everything, whatever its policy says, if `http1` names it.
 PATHS = ("lane", "mitmproxy")
 # For attacks that a client makes over HTTP/2. Clients that speak both versions get it only there.
@@ -35,6 +39,8 @@ if {http1!r} == "mitmproxy":
     import agent_sandbox.proxy.mitm.session  # not while a test waits for its first answer
 choice.http1_of = lambda policy: {http1!r}
 """
+# Seconds of processor time. A request that waits for others on a busy machine waits longer, but not behind more work.
+LITTLE_WORK = 2.0
 LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "http", "dns"))
 
 
@@ -68,7 +74,9 @@ class ProxyProcess:
         overrides = [f"--resolve={host}:{port}:127.0.0.1:{to}" for (host, port), to in self.resolve.items()]
         trusting = [f"--upstream-ca={self.upstream_ca}"] if self.upstream_ca else []
         forced = FORCED.format(http1=self.http1) if self.http1 else ""
-        start = f"{self.sabotage}{forced}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
+        start = (
+            f"{PATIENT}{self.sabotage}{forced}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
+        )
         command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
         self.process = subprocess.Popen(
             [*command, *LISTEN, f"--state={self.folder}/state", *trusting, *overrides, *self.more],
@@ -97,9 +105,9 @@ class ProxyProcess:
         if self._answering:
             self._answering.__exit__()
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(SECONDS)
         for reader in self._readers:
-            reader.join(5)
+            reader.join(SECONDS)
 
     def _follow(self) -> None:
         assert self.process.stdout
@@ -126,7 +134,7 @@ class ProxyProcess:
                 time.sleep(0.02)
         self.lines.clear()
 
-    def line(self, *, seconds: float = 3.0, **wanted: object) -> dict[str, Any]:
+    def line(self, *, seconds: float = SECONDS, **wanted: object) -> dict[str, Any]:
         """Wait for a record since `forget` with these values, and return it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -139,9 +147,9 @@ class ProxyProcess:
     def command(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
         """Run another command of the proxy's."""
         command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", verb, f"--control={self.ready['control']}", *more]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * SECONDS)
 
-    def ask_control(self, verb: str, *, seconds: float = 30.0) -> dict[str, Any]:
+    def ask_control(self, verb: str, *, seconds: float = SECONDS) -> dict[str, Any]:
         """Ask the control socket, as the command with this name does; starting the command would take longer."""
         return ask(Path(self.ready["control"]), {"verb": verb}, seconds=seconds)
 
@@ -168,6 +176,18 @@ class ProxyProcess:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
+    def work(self) -> float:
+        """Return the processor time that the process has used, in seconds."""
+        numbers = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
+    @contextlib.contextmanager
+    def little_work(self) -> Iterator[None]:
+        """Check that the process does little else until the block ends, which on a busy machine can take long."""
+        before = self.work()
+        yield
+        assert self.work() - before < LITTLE_WORK
+
     def entrance(self, name: str) -> tuple[str, int]:
         """Return the address of one of its entrances."""
         return "127.0.0.1", int(self.ready[name].rpartition(":")[2])
@@ -178,10 +198,9 @@ class ProxyProcess:
 
     def say(self, data: bytes, *, seconds: float = SECONDS) -> bytes:
         """Send bytes, return all that comes until the end."""
-        began = time.monotonic()
         with self.connect(seconds=seconds) as connection:
             connection.sendall(data)
-            return in_time(read_all(connection), began)
+            return read_all(connection)
 
     @contextlib.contextmanager
     def tunnel(self, host: str, port: int = 443) -> Iterator[socket.socket]:
@@ -209,18 +228,10 @@ class ProxyProcess:
 
     def ask(self, host: str, request: bytes, *, port: int = 443) -> bytes:
         """Send bytes through TLS, return all that comes until the end; the answer may come before all is sent."""
-        began = time.monotonic()
         with self.tls(host, port) as stream:
             with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
                 stream.sendall(request)
-            return in_time(read_all(stream), began)
-
-
-def in_time(answer: bytes, began: float) -> bytes:
-    """Return the answer. Raise AssertionError if it took long: every denial must be fast."""
-    denied = answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ", b"HTTP/1.1 431 "))
-    assert not denied or time.monotonic() - began < DENIED_WITHIN, answer[:200]
-    return answer
+            return read_all(stream)
 
 
 def get(path: str, host: str, *fields: str, method: str = "GET") -> bytes:

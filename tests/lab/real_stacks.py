@@ -107,7 +107,7 @@ class Project:
         lines = self.compose("exec", "-T", "proxy", "cat", "/state/log/traffic.jsonl").stdout.splitlines()
         return [json.loads(line) for line in lines]
 
-    def wait_until_it_answers(self, url: str, status: int, *, seconds: float = 15) -> str:
+    def wait_until_it_answers(self, url: str, status: int, *, seconds: float = 60) -> str:
         """Fetch until the wanted status comes, and return the body."""
         deadline = time.monotonic() + seconds
         while True:

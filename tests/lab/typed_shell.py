@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-SECONDS = 20
+SECONDS = 60
 
 
 class TypedShell:

@@ -67,7 +67,7 @@ class Person:
         else:
             self.replies.append(line)
 
-    def until(self, wanted: Callable[[], object], *, seconds: float = 15.0) -> None:
+    def until(self, wanted: Callable[[], object], *, seconds: float = 60.0) -> None:
         """Read until something is so."""
         end = time.monotonic() + seconds
         while not wanted():
