@@ -6,7 +6,7 @@ export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 # Compiled tests are kept, whatever the shell says: compiling them again is a third of a run of the unit tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test test-unit test-deep test-lowest nightly durations attack agents languages bench lock engine golden oracles clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest test-busy nightly durations attack agents languages bench lock engine golden oracles clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
@@ -37,6 +37,9 @@ agents: setup ## Build every agent, and let each talk to a fake model API: minut
 
 languages: setup ## Build one image with every language of `init --with`, and a program in each: minutes
 	@EVERY_LANGUAGE=1 REQUIRE_ENGINE=1 scripts/test tests/e2e/test_languages.py
+
+test-busy: setup ## The tests that wait or measure, twice, beside four busy loops
+	@scripts/test-busy
 
 nightly: setup ## All that is too long for each change: every test, agent and language, the lowest versions, fresh examples
 	@NIGHTLY=1 EVERY_AGENT=1 EVERY_LANGUAGE=1 REQUIRE_ENGINE=1 scripts/test

@@ -57,9 +57,9 @@ def processors() -> int:
     """Keep eight processors busy; return how many hundredths of one they got."""
     children = [child for _ in range(8) if (child := os.fork() or burn())]
     time.sleep(1)
-    before, started = used(children), time.monotonic()
+    started, before = time.monotonic(), used(children)
     time.sleep(2)
-    return round(100 * (used(children) - before) / (time.monotonic() - started))
+    return round(100 * (used(children) - before) / (time.monotonic() - started))  # too little, if it had to wait
 
 
 def burn() -> int:

@@ -54,7 +54,7 @@ def test_ctrl_c_stops_asking_proxies(store: Store) -> None:
 
     def ask(proxy: Container) -> dict[str, Any]:
         asked.append(proxy)
-        pressed.wait(10)
+        pressed.wait(30)
         return {}
 
     def press(_found: object, *, disk: bool) -> Usage:

@@ -27,11 +27,11 @@ def test_drops_lines_over_the_capacity_while_a_write_is_stuck() -> None:
 
     def write(_: bytes) -> None:
         stuck.set()
-        go_on.wait(5)
+        go_on.wait(30)
 
     writer = LineWriter(write, capacity=3)
     writer.add(b"first\n")
-    stuck.wait(5)
+    stuck.wait(30)
     for _ in range(10):
         writer.add(b"more\n")
     assert writer.dropped == 7
@@ -45,12 +45,12 @@ def test_close_writes_lines_that_were_added_during_a_write() -> None:
 
     def write(data: bytes) -> None:
         entered.set()
-        go_on.wait(5)
+        go_on.wait(30)
         written.append(data)
 
     writer = LineWriter(write)
     writer.add(b"first\n")
-    entered.wait(5)
+    entered.wait(30)
     writer.add(b"last\n")
     writer.close(seconds=0)
     go_on.set()

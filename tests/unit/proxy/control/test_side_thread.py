@@ -17,7 +17,7 @@ async def test_runs_work_while_the_traffic_is_busy() -> None:
     beside = SideThread()
     waiting = asyncio.create_task(beside.do(work()))
     await asyncio.sleep(0)
-    assert done.wait(5)  # the traffic thread blocks here
+    assert done.wait(30)  # the traffic thread blocks here
     assert await waiting == "answered"
     beside.close(last=done.clear)
     assert not done.is_set()

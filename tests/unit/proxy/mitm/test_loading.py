@@ -114,7 +114,7 @@ async def test_two_clients_at_once_import_once() -> None:
     def session() -> type[Session]:
         imports.append(1)
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(30)
         return Session
 
     loader = Loader(session, lambda: 0.0)

@@ -111,7 +111,7 @@ class Seat:
 
     def sees(self, pattern: bytes) -> None:
         """Wait until the terminal has shown this pattern, and discard what it showed."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not (found := re.search(pattern, self.seen, re.DOTALL)):
             assert time.monotonic() < end, self.seen
             if select.select([self.leader], [], [], 0.1)[0]:
@@ -120,7 +120,7 @@ class Seat:
 
     def waits(self, condition: Callable[[], bool]) -> None:
         """Wait until the condition is true."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not condition():
             assert time.monotonic() < end
             time.sleep(0.005)

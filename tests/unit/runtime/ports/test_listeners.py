@@ -96,5 +96,5 @@ def test_watch_reports_each_change_until_stdin_ends(tmp_path: Path) -> None:
         (tmp_path / "new").rename(table)
         assert json.loads(watching.stdout.readline()) == [{"port": 3000, "addresses": ["any"], "command": ""}]
         watching.stdin.close()
-        assert watching.wait(20) == 0
+        assert watching.wait(30) == 0
         assert watching.stdout.read() == ""

@@ -72,7 +72,7 @@ def test_two_stacks_can_write_rules_at_the_same_time(tmp_path: Path, capsys: pyt
     first, second = (rules.of_record(denied()).id for rules in several)
     with ThreadPoolExecutor() as pool:
         one = pool.submit(several[0].write, first)
-        assert began.wait(10)
+        assert began.wait(30)
         two = pool.submit(several[1].write, second)
     assert (one.result(), two.result()) == ("first", "second")
     assert (sys.stdin, sys.stdout, sys.stderr) == streams

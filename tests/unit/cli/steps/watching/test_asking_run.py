@@ -28,7 +28,7 @@ def test_asks_while_the_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
 
     def run(_: PtySession, program: Callable[[], int], *, on_start: Callable[[], None]) -> int:
         on_start()
-        assert watched.wait(5)
+        assert watched.wait(30)
         assert woken.is_set()
         return program()
 

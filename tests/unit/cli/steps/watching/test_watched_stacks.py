@@ -40,7 +40,7 @@ class Watches(Connection):
             self.fails -= 1
             raise UserError([Problem(where=self.project.name, what="the stack is not running")])
         self.watched.set()
-        self.over.wait(5)
+        self.over.wait(30)
 
     @override
     def end(self) -> None:
@@ -49,7 +49,7 @@ class Watches(Connection):
 
 
 def until(wanted: Callable[[], object]) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while not wanted():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -76,7 +76,7 @@ def test_stacks_that_start_later_are_watched_once_each_and_one_that_is_down_is_t
     following = threading.Thread(target=stacks.follow, args=((first,), find))
     following.start()
     until(lambda: len(made) == 2)
-    assert all(one.watched.wait(5) for one in made)
+    assert all(one.watched.wait(30) for one in made)
     stacks.end()
     following.join(5)
     assert not following.is_alive()
