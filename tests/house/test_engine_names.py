@@ -60,8 +60,10 @@ def _words(node: ast.AST) -> Iterator[str]:
 
 def outside() -> dict[str, list[str]]:
     """Return what each module outside the drivers names."""
-    modules = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py") if "_data" not in path.parts}
-    found = {name: [*named_in(path.read_text())] for name, path in modules.items() if not name.startswith(DRIVERS)}
+    paths = (path for path in PACKAGE.rglob("*.py") if "_data" not in path.parts)
+    modules = {str(path.relative_to(PACKAGE)): path.read_text() for path in paths}
+    suspects = {name for name, text in modules.items() if NAMED.search(text) and not name.startswith(DRIVERS)}
+    found = {name: [*named_in(modules[name])] for name in suspects}
     return {name: words for name, words in found.items() if words}
 
 

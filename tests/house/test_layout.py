@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,15 @@ DECISION = re.compile(
 )
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(path.read_text())
+
+
 def functions(path: Path) -> list[tuple[str, int]]:
     """Return (name, lines) of every function in a module."""
-    tree = ast.parse(path.read_text())
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    found = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return [(node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
 
 
@@ -44,7 +50,7 @@ def test_source_names_no_agent() -> None:
     named = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value!r}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and node.value in agents
     ]
     assert agents >= {"claude", "copilot"}
@@ -104,7 +110,7 @@ def test_every_package_has_a_docstring() -> None:
 
 
 def _docstring(path: Path) -> str | None:
-    return ast.get_docstring(ast.parse(path.read_text())) if path.exists() else None
+    return ast.get_docstring(parsed(path)) if path.exists() else None
 
 
 def test_glossary_is_sorted_and_replaces_none_of_its_own_terms() -> None:
@@ -143,7 +149,7 @@ def data_classes() -> list[tuple[str, ast.ClassDef]]:
         (str(path.relative_to(PACKAGE)), node)
         for path in MODULES
         if str(path.relative_to(PACKAGE).parent) not in STDLIB_ONLY
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list)
     ]
 
@@ -170,7 +176,7 @@ def test_structs_do_not_use_field_of_dataclasses() -> None:
         (path, node)
         for path in MODULES
         if re.search(r"^from dataclasses import .*\bfield\b", path.read_text(), re.MULTILINE)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef) and "Struct" in map(ast.unparse, node.bases)
     ]
     assert len(structs) > 5
