@@ -26,7 +26,7 @@ def ask(stand: Stand, request: bytes) -> tuple[bytes, bool]:
         stand.proxy.tunnel("allowed.test", 443) as connection,
         context.wrap_socket(connection, server_hostname="allowed.test", suppress_ragged_eofs=False) as stream,
     ):
-        stream.settimeout(5)
+        stream.settimeout(30)
         stream.sendall(request)
         try:
             while data := stream.recv(65536):

@@ -149,7 +149,7 @@ def test_dns_server_answers_by_the_policy_and_records_each_query(  # noqa: PLR09
     stand: Stand, ask: object, name: str, kind: str, code: int, answers: int
 ) -> None:
     address, port = stand.proxy.entrance("dns")
-    answer = ask(dns.message.make_query(name, kind), address, port=port, timeout=2)  # type: ignore[operator]
+    answer = ask(dns.message.make_query(name, kind), address, port=port, timeout=30)  # type: ignore[operator]
     assert (answer.rcode(), len(answer.answer)) == (code, answers)
     decision = "allow" if code == dns.rcode.NOERROR else "deny"
     assert stand.proxy.line(event="dns", host=name.lower(), method=kind)["decision"] == decision
@@ -163,7 +163,7 @@ def test_dns_server_survives_malformed_messages(stand: Stand) -> None:
             client.sendto(data, place)
     with stand.proxy.connect(entrance="dns") as connection:
         connection.sendall(b"\xff\xff" + b"x" * 100)
-    answer = dns.query.udp(dns.message.make_query("allowed.test", "A"), place[0], port=place[1], timeout=2)
+    answer = dns.query.udp(dns.message.make_query("allowed.test", "A"), place[0], port=place[1], timeout=30)
     assert answer.rcode() == dns.rcode.NOERROR
 
 

@@ -61,7 +61,7 @@ class Stand:
             "GH_NO_UPDATE_NOTIFIER": "1",
         }
         return subprocess.run(
-            ("gh", *words), cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=60
+            ("gh", *words), cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=300
         )
 
     def ask(self, document: str, **variables: object) -> tuple[int, str]:

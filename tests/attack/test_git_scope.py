@@ -68,7 +68,7 @@ class Stand:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
 
     def ask(self, target: str, *fields: str, method: str = "GET", host: str = HOST) -> tuple[int, str]:

@@ -343,7 +343,7 @@ def test_denies_git_the_target_of_a_redirect(stand: Stand, tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=10,
+        timeout=300,
     )
     assert done.returncode != 0
     assert stand.proxy.line(decision="deny", host="evil.test")["path"] == "/api/repo/info/refs"

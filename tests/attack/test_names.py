@@ -84,7 +84,7 @@ def test_does_not_resolve_the_names_of_denied_requests(watched: Watched) -> None
     place, port = proxy.entrance("dns")
     for ask in (dns.query.udp, dns.query.tcp):
         for asked in (name, "allowed.test", f"{DATA}.wild.test"):  # allowed names are not resolved before they are used
-            ask(dns.message.make_query(asked, "A"), place, port=port, timeout=2)
+            ask(dns.message.make_query(asked, "A"), place, port=port, timeout=30)
     proxy.say(get(f"http://{name}/", name))
     proxy.say(get("http://allowed.test/denied", "allowed.test"))
     proxy.ask(name, get("/", name))
@@ -107,7 +107,7 @@ def test_records_names_below_a_wildcard_and_resolves_them_only_for_a_request(wat
     watched.answers("203.0.113.139")
     name = f"{DATA}.{DATA}.{DATA}.wild.test"
     place, port = watched.proxy.entrance("dns")
-    dns.query.udp(dns.message.make_query(name, "A"), place, port=port, timeout=2)
+    dns.query.udp(dns.message.make_query(name, "A"), place, port=port, timeout=30)
     assert watched.proxy.line(event="dns", host=name)["decision"] == "allow"
     assert watched.noted("asked") == []
     watched.proxy.say(get(f"http://{name}/", name))

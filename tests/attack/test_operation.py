@@ -207,7 +207,7 @@ def test_reports_a_port_that_is_in_use(tmp_path: Path) -> None:
         (tmp_path / "policy.yaml").write_text(GOOD)
         command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", f"--policy={tmp_path}/policy.yaml"]
         command += [f"--listen=127.0.0.1:{taken.port}", f"--state={tmp_path}/state"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     where = f"--listen 127.0.0.1:{taken.port}"
     why = "the port is in use; stop the program that uses it, or choose another port; 0 takes any"
     assert (done.returncode, done.stderr) == (1, f"{where}: cannot listen: {why}\n")

@@ -50,13 +50,13 @@ class Stand:
             capture_output=True,
             text=True,
             check=check,
-            timeout=60,
+            timeout=300,
         )
 
     def ask_key(self) -> list[str]:
         """Ask for the public key, as git does."""
         environment = {**os.environ, "http_proxy": f"http://127.0.0.1:{self.proxy.address[1]}"}
-        done = subprocess.run((SIGN, "key"), env=environment, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run((SIGN, "key"), env=environment, capture_output=True, text=True, check=True, timeout=300)
         return done.stdout.split()
 
     def post(self, body: bytes, *fields: str, path: str = "/sign-commit", host: str = OWN) -> tuple[int, str]:

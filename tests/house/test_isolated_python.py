@@ -117,7 +117,7 @@ def hostile(tmp_path: Path) -> Path:
 def run_in(folder: Path, argv: Sequence[str | Path], **environ: str) -> subprocess.CompletedProcess[str]:
     home = folder.parent / "home"
     env = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home), "XDG_CACHE_HOME": str(home), **environ}
-    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600)
 
 
 def ran(folder: Path) -> list[str]:

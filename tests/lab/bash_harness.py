@@ -51,7 +51,7 @@ class Shell:
             text=True,
             check=check,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=300,
         )
 
 

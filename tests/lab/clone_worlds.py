@@ -51,7 +51,7 @@ def git(folder: Path, *words: str, stdin: str = "") -> str:
     """Return what git prints in a directory."""
     argv = ("git", *WHO, "-C", str(folder), *words)
     done = subprocess.run(
-        argv, input=stdin.encode(), capture_output=True, env={**os.environ, **QUIET}, check=True, timeout=60
+        argv, input=stdin.encode(), capture_output=True, env={**os.environ, **QUIET}, check=True, timeout=300
     )
     return os.fsdecode(done.stdout).removesuffix("\n")
 
