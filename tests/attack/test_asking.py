@@ -42,7 +42,7 @@ POLICY = """\
 version: 1
 domains: [allowed.test]
 deny: [denied.test, {host: "*.example.test", rules: [{path: {prefix: /never}}]}]
-settings: {ask: {timeout: 3}}
+settings: {ask: {timeout: 60}}
 """
 ASKS = """\
 version: 1
@@ -51,7 +51,7 @@ domains:
   - host: asks.test
     rules: [{methods: [GET, POST], path: {prefix: /admin}, ask: true, reason: it cannot be undone}]
 deny: [{host: asks.test, rules: [{path: {prefix: /admin/never}}]}]
-settings: {ask: {about: [unlisted], timeout: 3}}
+settings: {ask: {about: [unlisted], timeout: 60}}
 """
 WHY = "policy.yaml:5 requires a person to allow this: it cannot be undone"
 
@@ -148,18 +148,26 @@ def test_denies_at_once_while_no_watch_is_running(pair: Pair, client: Client, ho
         assert reason(client.asks(host).result(30)).endswith("because no `agent-sandbox watch` is running")
 
 
-def test_an_unanswered_question_denies_the_request_after_the_timeout(pair: Pair, client: Client, host: str) -> None:
-    with Person(pair.proxy.ready["control"]) as person:
+@pytest.fixture
+def hurried(pair: Pair) -> Iterator[Pair]:
+    """The proxy, which waits for a person for three seconds only."""
+    pair.proxy.reload(POLICY.replace("timeout: 60", "timeout: 3"))
+    yield pair
+    pair.proxy.reload(POLICY)
+
+
+def test_an_unanswered_question_denies_the_request_after_the_timeout(hurried: Pair, client: Client, host: str) -> None:
+    with Person(hurried.proxy.ready["control"]) as person:
         answer = client.asks(host)
         person.questions()
     # Also if the person's program is killed meanwhile.
     assert reason(answer.result(30)).endswith("; a person was asked and did not answer")
 
 
-def test_killing_watch_denies_its_open_questions_and_later_requests(pair: Pair, client: Client, host: str) -> None:
+def test_killing_watch_denies_its_open_questions_and_later_requests(hurried: Pair, client: Client, host: str) -> None:
     argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers")
     with subprocess.Popen(
-        (*argv, f"--control={pair.proxy.ready['control']}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        (*argv, f"--control={hurried.proxy.ready['control']}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as program:
         assert program.stdout
         assert b'"questions": []' in program.stdout.readline()

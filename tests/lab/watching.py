@@ -41,7 +41,7 @@ class Person:
     def __enter__(self) -> Self:
         """Subscribe, and wait for the first state."""
         self.control = socket.socket(socket.AF_UNIX)
-        self.control.settimeout(5)
+        self.control.settimeout(60)
         self.control.connect(self._path)
         self._lines = self.control.makefile("rb")
         self.say(verb="subscribe", answers=self._answers, asks=self._asks)
