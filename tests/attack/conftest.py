@@ -11,28 +11,20 @@ import pytest
 
 from answering import SWITCH, nobody_answers
 from attack_stand import Stand, start_stand
-from proxy_stand import PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-@pytest.fixture(scope="module", params=PATHS)
-def http1(request: pytest.FixtureRequest) -> str:
-    """The path that serves HTTP/1.1 in a proxy. Tests that use it run once with each; see `one_path`."""
-    path: str = request.param
-    return path
-
-
 @pytest.fixture(scope="session")
-def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, bool], Stand]]:
+def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Stand]]:
     """Start the proxies that all attacks of a run share. With `unasked`, no person answers questions."""
     with ExitStack() as stack:
 
         @cache
-        def start(http1: str, unasked: bool) -> Stand:  # noqa: FBT001 - a key
+        def start(unasked: bool) -> Stand:  # noqa: FBT001 - a key
             with nobody_answers() if unasked else nullcontext():
-                return stack.enter_context(start_stand(tmp_path_factory.mktemp("stand"), http1=http1))
+                return stack.enter_context(start_stand(tmp_path_factory.mktemp("stand")))
 
         yield start
 
@@ -48,8 +40,8 @@ def unasked(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 @pytest.fixture
-def stand(stands: Callable[[str, bool], Stand], http1: str, unasked: bool) -> Stand:  # noqa: FBT001 - a fixture
+def stand(stands: Callable[[bool], Stand], unasked: bool) -> Stand:  # noqa: FBT001 - a fixture
     """The stand, with empty records."""
-    stand = stands(http1, unasked)
+    stand = stands(unasked)
     stand.forget()
     return stand

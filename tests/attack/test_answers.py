@@ -22,9 +22,9 @@ HOSTS = ("allowed.test", "denied.test", "h1.example.test", "new.test", "other.te
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy, and the server behind all its hosts."""
-    with nobody_answers(), start_pair(tmp_path_factory.mktemp("answers"), POLICY, names=HOSTS, http1=http1) as pair:
+    with nobody_answers(), start_pair(tmp_path_factory.mktemp("answers"), POLICY, names=HOSTS) as pair:
         yield pair
 
 

@@ -26,7 +26,7 @@ from agent_sandbox.runtime.stack_list import without_directory
 from answering import nobody_answers
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path, read_all, read_answer
+from proxy_stand import get, read_all, read_answer
 from watching import Person
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ WHY = "policy.yaml:5 requires a person to allow this: it cannot be undone"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy that asks about unlisted hosts, and the server behind all its hosts."""
     names = ("allowed.test", *HOSTS)
-    with nobody_answers(), start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=names, http1=http1) as pair:
+    with nobody_answers(), start_pair(tmp_path_factory.mktemp("asking"), POLICY, names=names) as pair:
         yield pair
 
 
@@ -276,7 +276,6 @@ def test_of_two_people_the_first_answer_counts(pair: Pair, person: Person, clien
         assert (other.questions(0), other.state["grants"]) == ([], [])
 
 
-@one_path
 def test_a_waiting_http2_stream_does_not_block_other_streams(pair: Pair, person: Person, host: str) -> None:
     with pair.proxy.tls(host, alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -494,9 +493,9 @@ def test_no_request_can_start_learning(pair: Pair, client: Client, host: str) ->
 
 
 @pytest.fixture
-def asks(tmp_path: Path, http1: str) -> Iterator[Pair]:
+def asks(tmp_path: Path) -> Iterator[Pair]:
     """A proxy with a rule that asks about part of what another rule allows."""
-    with nobody_answers(), start_pair(tmp_path, ASKS, names=("asks.test",), http1=http1) as pair:
+    with nobody_answers(), start_pair(tmp_path, ASKS, names=("asks.test",)) as pair:
         yield pair
 
 

@@ -84,7 +84,7 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("aws")
     hosts = [S3, DYNAMO, OTHER, *SET_UP_HOSTS]
     authority = make_authority(folder, hosts)
@@ -92,7 +92,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stan
     secrets.mkdir(parents=True)
     with aws_server(folder / "leaf.pem") as server:
         resolve = {(name, 443): server.port for name in hosts}
-        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, http1=http1) as proxy:
+        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority) as proxy:
             yield Stand(proxy, server, secrets)
 
 

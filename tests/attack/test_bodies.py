@@ -11,7 +11,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path, read_all, read_answer, read_head
+from proxy_stand import get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ LARGE = b"40\r\n" + bytes(0x40) + b"\r\n"  # two of them exceed the limit
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy whose policy bounds bodies."""
-    with start_pair(tmp_path_factory.mktemp("bodies"), POLICY, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("bodies"), POLICY) as pair:
         pair.server.answers["/ws"] = echo
         yield pair
 
@@ -121,7 +121,6 @@ def test_serves_the_next_request_on_the_connection_after_a_413(pair: Pair) -> No
     ]
 
 
-@one_path
 def test_max_body_limits_http2_bodies(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -172,7 +171,6 @@ def test_forwards_checked_headers_that_the_connection_header_names(pair: Pair) -
     )
 
 
-@one_path
 @pytest.mark.parametrize(("kinds", "status"), [(["good"], "200"), (["good", "bad"], "403"), ([], "403")])
 def test_header_conditions_apply_to_http2(proxy: ProxyProcess, kinds: list[str], status: str) -> None:
     sent = [("content-type", "application/json"), *(("x-kind", kind) for kind in kinds)]

@@ -13,7 +13,7 @@ import pytest
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path, read_all, read_head
+from proxy_stand import get, read_all, read_head
 from websocket_client import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ LIMIT = 20 * 1024
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    with start_pair(tmp_path_factory.mktemp("budgets"), POLICY, names=NAMES, http1=http1) as started:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with start_pair(tmp_path_factory.mktemp("budgets"), POLICY, names=NAMES) as started:
         yield started
 
 
@@ -93,7 +93,6 @@ def test_hosts_of_a_service_share_its_budget_even_if_other_entries_allow_them(tm
     assert line["reason"].startswith("the budget at policy.yaml:2 is used up: 3 requests per day; it resets at ")
 
 
-@one_path
 def test_http2_streams_count_as_requests(pair: Pair) -> None:
     with pair.proxy.tls("streams.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

@@ -45,10 +45,10 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=here)
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy that has served each kind of connection once."""
     folder = tmp_path_factory.mktemp("churn")
-    with start_pair(folder, POLICY, names=(*NAMES, "*.wild.test"), sabotage=SABOTAGE, http1=http1) as pair:
+    with start_pair(folder, POLICY, names=(*NAMES, "*.wild.test"), sabotage=SABOTAGE) as pair:
         (folder / "port").write_text(str(pair.server.port))
         yield pair
 

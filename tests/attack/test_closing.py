@@ -50,24 +50,24 @@ def taken_unread() -> int:
 
 
 @contextlib.contextmanager
-def start(folder: Path, limits: str, http1: str) -> Iterator[Pair]:
-    with start_pair(folder, POLICY, sabotage=limits, http1=http1) as pair:
+def start(folder: Path, limits: str) -> Iterator[Pair]:
+    with start_pair(folder, POLICY, sabotage=limits) as pair:
         # More than the kernel buffers, by less than the proxy reads ahead.
         pair.server.answers["/large"] = ok(bytes(taken_unread() + 150_000))
         yield pair
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy with a small connection limit."""
-    with start(tmp_path_factory.mktemp("closing"), CROWDED, http1) as pair:
+    with start(tmp_path_factory.mktemp("closing"), CROWDED) as pair:
         yield pair
 
 
 @pytest.fixture(scope="module")
-def hurried(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """The same, with short times until connections are closed."""
-    with start(tmp_path_factory.mktemp("hurried"), HURRIED, http1) as pair:
+    with start(tmp_path_factory.mktemp("hurried"), HURRIED) as pair:
         yield pair
 
 

@@ -59,7 +59,7 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     """Start everything once."""
     folder, other = tmp_path_factory.mktemp("company"), tmp_path_factory.mktemp("other")
     make_authority(folder, [*NAMES, "secure.corp.test"])
@@ -85,7 +85,6 @@ def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[St
             resolve=resolve,
             sabotage=FINDS_NOBODY + IMPATIENT,
             more=(f"--layer=user={user}/policy.yaml",),
-            http1=http1,
         )
         yield Stand(stack.enter_context(proxy), first, second, secure, server, plain, evil)
 
@@ -284,7 +283,7 @@ def test_does_not_forward_proxy_authorization_of_the_client(stand: Stand) -> Non
     assert [head for head in heads if b"bWluZ" in head] == []
 
 
-def test_an_upstream_proxy_that_inspects_tls_sees_only_allowed_requests(tmp_path: Path, http1: str) -> None:
+def test_an_upstream_proxy_that_inspects_tls_sees_only_allowed_requests(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     user = tmp_path / "user"
     user.mkdir()
@@ -298,9 +297,7 @@ def test_an_upstream_proxy_that_inspects_tls_sees_only_allowed_requests(tmp_path
             (user / "policy.yaml").write_text(f"settings: {{upstream: {{proxy: 'http://{FIRST}', ca: ca.pem}}}}")
             resolve = {("first.corp.test", 3128): company.port}
             layer = (f"--layer=user={user}/policy.yaml",)
-            with ProxyProcess(
-                tmp_path, OK_ALONE, resolve=resolve, sabotage=FINDS_NOBODY, more=layer, http1=http1
-            ) as proxy:
+            with ProxyProcess(tmp_path, OK_ALONE, resolve=resolve, sabotage=FINDS_NOBODY, more=layer) as proxy:
                 assert b"200" in proxy.ask("allowed.test", get("/ok/1", "allowed.test")).partition(b"\r\n")[0]
                 assert b"403" in proxy.ask("allowed.test", get("/no", "allowed.test")).partition(b"\r\n")[0]
                 with proxy.tls("allowed.test", alpn=("h2",)) as stream:

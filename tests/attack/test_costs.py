@@ -50,8 +50,8 @@ FLOODS = {
 
 
 @pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[ProxyProcess]:
-    with ProxyProcess(tmp_path_factory.mktemp("costs"), POLICY, http1=http1) as started:
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
+    with ProxyProcess(tmp_path_factory.mktemp("costs"), POLICY) as started:
         yield started
 
 

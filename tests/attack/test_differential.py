@@ -24,7 +24,6 @@ from agent_sandbox.policy import parse_request
 from http2client import Http2Client
 from independent_parsers import read_by_h11, read_by_mitmproxy
 from proxy_pair import Pair, start_pair
-from proxy_stand import one_path
 
 if TYPE_CHECKING:
     import socket
@@ -44,9 +43,9 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy, and the server behind all its hosts."""
-    with start_pair(tmp_path_factory.mktemp("differential"), POLICY, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("differential"), POLICY) as pair:
         yield pair
 
 
@@ -207,7 +206,6 @@ def heading(method: bytes, authority: bytes, path: bytes) -> list[tuple[str, str
     return [(name, value.decode("latin-1")) for name, value in named.items()]
 
 
-@one_path
 @SHARED
 @given(
     st.tuples(sometimes(b"POST", ambiguous_parts.VERBS), sometimes(b"allowed.test", ambiguous_parts.AUTHORITIES)),

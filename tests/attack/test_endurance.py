@@ -23,7 +23,7 @@ from capture_server import ok
 from changed_limits import limits_with
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path, read_all, read_answer, read_head
+from proxy_stand import MITMPROXY_LOADED, get, read_all, read_answer, read_head
 from websocket_client import handshake, switch
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=slowly)
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy with switches for failures."""
     folder = tmp_path_factory.mktemp("endurance")
-    with start_pair(folder, POLICY, sabotage=SABOTAGE, http1=http1) as pair:
+    with start_pair(folder, POLICY, sabotage=SABOTAGE + MITMPROXY_LOADED) as pair:
         (folder / "port").write_text(str(pair.plain.port))
         yield pair
 
@@ -116,7 +116,7 @@ def test_five_thousand_idle_connections_do_not_delay_other_clients(pair: Pair) -
         assert pair.proxy.memory() - before < 64 * MIB
 
 
-def test_a_client_connection_to_hundreds_of_hosts_keeps_few_server_connections(pair: Pair, http1: str) -> None:
+def test_a_client_connection_to_hundreds_of_hosts_keeps_few_server_connections(pair: Pair) -> None:
     files = Path(f"/proc/{pair.proxy.process.pid}/fd")
     before, most = len([*files.iterdir()]), 0
     with pair.proxy.connect() as connection:
@@ -124,8 +124,7 @@ def test_a_client_connection_to_hundreds_of_hosts_keeps_few_server_connections(p
             connection.sendall(other(number).replace(b"Connection: close\r\n", b""))
             assert read_answer(connection)[0] == 200
             most = max(most, len([*files.iterdir()]))
-    shared = Limits().pool_connections if http1 == "lane" else 0
-    assert (most - before < 20 + shared, pair.plain.connections) == (True, 200)
+    assert (most - before < 20 + Limits().pool_connections, pair.plain.connections) == (True, 200)
 
 
 def test_unfinished_request_heads_time_out_with_408(pair: Pair) -> None:
@@ -304,7 +303,6 @@ FLOODS = {
 }
 
 
-@one_path
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_of_http2_frames_does_not_delay_others_or_exhaust_memory(pair: Pair, flood: str) -> None:
     before = pair.proxy.memory()
@@ -316,7 +314,6 @@ def test_a_flood_of_http2_frames_does_not_delay_others_or_exhaust_memory(pair: P
         assert pair.proxy.memory() - before < 32 * MIB
 
 
-@one_path
 def test_rejects_hpack_bombs(pair: Pair) -> None:
     before = pair.proxy.memory()
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:

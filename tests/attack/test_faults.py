@@ -10,6 +10,7 @@ import pytest
 
 from capture_server import Capture
 from certificates import make_authority
+from http2client import Http2Client, ask_over_http2, fields
 from proxy_stand import ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BODY, BODY_STEPS = "the step of a body", {"lane": "_decide", "mitmproxy": "request"}
 POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
 # Each of these functions raises the error in the file, if the file names the function.
 TAMPERED = """
@@ -75,21 +75,27 @@ class Sabotage:
     capture: Capture
     file: Path
 
-    def ask_with(self, fault: str) -> bytes:
-        """Send an allowed request while `fault` is injected. Return the response."""
+    def ask_with(self, fault: str, *, http2: bool) -> bytes:
+        """Send an allowed request while `fault` is injected. Return the status and the body of the response."""
         self.proxy.forget()
         self.capture.forget()
         self.file.write_text(fault)
         try:
-            return self.proxy.ask("allowed.test", get("/x", "allowed.test"))
+            if http2:
+                status, body = ask_over_http2(self.proxy, "allowed.test", "/x")
+                return b"%s %s" % (status.encode(), body)
+            return self.proxy.ask("allowed.test", get("/x", "allowed.test")).removeprefix(b"HTTP/1.1 ")
         except (OSError, AssertionError):
             return b""  # the tunnel or TLS in it failed
         finally:
             self.file.write_text("")
 
 
+VERSIONS = pytest.mark.parametrize("http2", [False, True])
+
+
 @pytest.fixture(scope="module")
-def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Sabotage]:
+def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
     """Start the proxy once. It must keep working after each error."""
     folder = tmp_path_factory.mktemp("faults")
     file = folder / "fault"
@@ -98,17 +104,18 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[S
     with Capture(certificate=folder / "leaf.pem") as capture:
         resolve = {("allowed.test", 443): capture.port}
         tampered = TAMPERED.replace("{file}", str(file))
-        with ProxyProcess(
-            folder, POLICY, resolve=resolve, upstream_ca=authority, sabotage=tampered, http1=http1
-        ) as proxy:
+        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, sabotage=tampered) as proxy:
             yield Sabotage(proxy, capture, file)
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["decide_with_secrets", "to_request", "_forwarded"])
-def test_an_error_while_deciding_is_a_403_with_an_audit_record(sabotage: Sabotage, name: str, error: str) -> None:
-    answer = sabotage.ask_with(f"{name} {error}")
-    assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
+@VERSIONS
+def test_an_error_while_deciding_is_a_403_with_an_audit_record(
+    sabotage: Sabotage, name: str, error: str, *, http2: bool
+) -> None:
+    answer = sabotage.ask_with(f"{name} {error}", http2=http2)
+    assert answer.startswith(b"403 " if http2 else b"403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
     line = sabotage.proxy.line(event="request", decision="deny", host="allowed.test", path="/x")
     assert "bug in the proxy" in line["reason"]
     sabotage.proxy.line(event="fault", reason="error in hook requestheaders")
@@ -121,7 +128,8 @@ def test_an_error_while_deciding_is_a_403_with_an_audit_record(sabotage: Sabotag
     [
         *(
             "requestheaders",
-            BODY,
+            "_decide",
+            "request",
             "decide_tunnel",
             "what_it_carries",
             "is_passthrough",
@@ -130,19 +138,24 @@ def test_an_error_while_deciding_is_a_403_with_an_audit_record(sabotage: Sabotag
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )
+@VERSIONS
 def test_an_error_before_the_request_is_sent_forwards_no_request(
-    sabotage: Sabotage, name: str, error: str, http1: str
+    sabotage: Sabotage, name: str, error: str, *, http2: bool
 ) -> None:
-    fault = BODY_STEPS[http1] if name == BODY else name
-    answer = sabotage.ask_with(f"{fault} {error}")
-    assert not answer.startswith(b"HTTP/1.1 200")
+    if name == ("_decide" if http2 else "request"):
+        return  # a step of the other version
+    answer = sabotage.ask_with(f"{name} {error}", http2=http2)
+    assert not answer.startswith(b"200")
     assert sabotage.capture.requests == []
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["responseheaders", "from_server"])
-def test_an_error_on_the_way_back_returns_no_response(sabotage: Sabotage, name: str, error: str) -> None:
-    assert sabotage.ask_with(f"{name} {error}") == b""
+@VERSIONS
+def test_an_error_on_the_way_back_returns_no_response(
+    sabotage: Sabotage, name: str, error: str, *, http2: bool
+) -> None:
+    assert sabotage.ask_with(f"{name} {error}", http2=http2) in (b"", b"closed ")
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -164,8 +177,9 @@ def test_an_error_while_cutting_a_body_does_not_deliver_it_as_complete(
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", ["review", "revoke", "abort"])
+@VERSIONS
 def test_an_error_while_reviewing_connections_after_a_reload_closes_them(
-    sabotage: Sabotage, name: str, error: str
+    sabotage: Sabotage, name: str, error: str, *, http2: bool
 ) -> None:
     proxy, held = sabotage.proxy, threading.Event()
 
@@ -175,13 +189,17 @@ def test_an_error_while_reviewing_connections_after_a_reload_closes_them(
 
     sabotage.capture.answers["/held"] = answer
     try:
-        with proxy.tls("allowed.test") as stream:
-            stream.sendall(get("/held", "allowed.test"))
-            assert read_head(stream).startswith(b"HTTP/1.1 200")
+        with proxy.tls("allowed.test", alpn=("h2",) if http2 else ()) as stream:
+            if http2:
+                client = Http2Client(stream)
+                assert client.status(client.send(*fields("/held"))) == "200"
+            else:
+                stream.sendall(get("/held", "allowed.test"))
+                assert read_head(stream).startswith(b"HTTP/1.1 200")
             sabotage.file.write_text(f"{name} {error}")
             proxy.policy_file.write_text("version: 1\ndomains: [other.test]\n")
             proxy.command("reload")
-            assert read_all(stream) == b""
+            assert b"200" not in read_all(stream)
         assert proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 403")
     finally:
         held.set()
@@ -199,4 +217,5 @@ def test_an_error_in_the_suggestions_still_denies_the_request(sabotage: Sabotage
 
 
 def test_requests_succeed_again_after_the_injected_errors(sabotage: Sabotage) -> None:
-    assert sabotage.ask_with("").startswith(b"HTTP/1.1 200")
+    for http2 in (False, True):
+        assert sabotage.ask_with("", http2=http2).startswith(b"200")

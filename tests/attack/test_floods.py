@@ -17,7 +17,7 @@ from capture_server import ok
 from changed_limits import limits_with
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import LITTLE_WORK, get, one_path, read_all, read_answer, read_head
+from proxy_stand import LITTLE_WORK, MITMPROXY_LOADED, get, read_all, read_answer, read_head
 from websocket_client import frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
-    with start_pair(tmp_path_factory.mktemp("floods"), POLICY, http1=http1) as pair:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with start_pair(tmp_path_factory.mktemp("floods"), POLICY, sabotage=MITMPROXY_LOADED) as pair:
         yield pair
 
 
@@ -128,7 +128,6 @@ def test_endless_http2_frames_do_not_delay_other_clients(tmp_path: Path, connect
             assert_others_are_served(pair)
 
 
-@one_path
 def test_varying_headers_and_a_huge_hpack_table_do_not_slow_responses(pair: Pair) -> None:
     count = iter(range(1_000))
 
@@ -182,7 +181,6 @@ def test_websocket_messages_are_not_buffered_whole(pair: Pair) -> None:
         assert pair.proxy.memory() - before < 16 * MIB
 
 
-@one_path
 def test_a_long_response_header_over_http2_does_not_delay_other_clients(pair: Pair) -> None:
     pair.server.answers["/long"] = ok(b"x", b"X: " + b"y" * 250_000)
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -192,9 +190,7 @@ def test_a_long_response_header_over_http2_does_not_delay_other_clients(pair: Pa
         assert_others_are_served(pair)
 
 
-BOTH_PATHS = pytest.mark.parametrize(
-    ("http1", "alpn"), [("lane", ()), ("mitmproxy", ()), ("mitmproxy", ("h2",))], indirect=["http1"], scope="module"
-)
+BOTH_VERSIONS = pytest.mark.parametrize("alpn", [(), ("h2",)])
 
 
 def growth_while_unread(pair: Pair, alpn: tuple[str, ...], *, clients: int) -> int:
@@ -213,22 +209,20 @@ def growth_while_unread(pair: Pair, alpn: tuple[str, ...], *, clients: int) -> i
     return growth
 
 
-@BOTH_PATHS
-def test_unread_downloads_of_many_clients_stay_within_a_memory_bound(
-    tmp_path: Path, alpn: tuple[str, ...], http1: str
-) -> None:
+@BOTH_VERSIONS
+def test_unread_downloads_of_many_clients_stay_within_a_memory_bound(tmp_path: Path, alpn: tuple[str, ...]) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
         pour(stream, bytes(MIB), most=64 * MIB, seconds=2)
 
-    with start_pair(tmp_path, POLICY, sabotage=limits_with(crowd=8), http1=http1) as pair:
+    with start_pair(tmp_path, POLICY, sabotage=limits_with(crowd=8) + MITMPROXY_LOADED) as pair:
         pair.server.answers["/large"] = play
         assert growth_while_unread(pair, alpn, clients=48) < 56 * MIB
 
 
-@BOTH_PATHS
+@BOTH_VERSIONS
 def test_unread_compressed_downloads_that_are_searched_stay_within_a_memory_bound(
-    tmp_path: Path, alpn: tuple[str, ...], http1: str
+    tmp_path: Path, alpn: tuple[str, ...]
 ) -> None:
     rows = b"".join(random.Random(number).randbytes(60) + bytes(4_500) for number in range(20_000))  # noqa: S311 - no secret
     packed = zlib.compress(rows)
@@ -237,11 +231,9 @@ def test_unread_compressed_downloads_that_are_searched_stay_within_a_memory_boun
     put_secret(tmp_path / "state" / "secrets", "token", ["allowed.test"], b"value-of-the-secret")
     key = "{secret: token, transform: {type: raw}}"
     policy = f"version: 1\ndomains: [{{host: allowed.test, transform: {{request: {{headers: {{X-Key: {key}}}}}}}}}]\n"
-    with start_pair(tmp_path, policy, http1=http1) as pair:
+    with start_pair(tmp_path, policy, sabotage=MITMPROXY_LOADED) as pair:
         pair.server.answers["/large"] = ok(packed, b"Content-Encoding: deflate")
-        # mitmproxy holds three copies of what it sends to a client with HTTP/1.1.
-        most = {("lane", ()): 288, ("mitmproxy", ()): 640, ("mitmproxy", ("h2",)): 448}
-        assert growth_while_unread(pair, alpn, clients=160) < most[http1, alpn] * MIB
+        assert growth_while_unread(pair, alpn, clients=160) < (448 if alpn else 288) * MIB
 
 
 def swallow(stream: socket.socket) -> None:
@@ -255,7 +247,6 @@ def frame_of_http2(kind: int, flags: int, data: bytes) -> bytes:
     return len(data).to_bytes(3) + bytes((kind, flags)) + (1).to_bytes(4) + data
 
 
-@one_path
 def test_floods_of_hpack_table_sizes_do_not_delay_other_clients(pair: Pair) -> None:
     headers, continuation, end_headers = 1, 9, 4
     most = b" " * 16_384  # each byte sets the size of the table to 0
@@ -273,7 +264,6 @@ def test_floods_of_hpack_table_sizes_do_not_delay_other_clients(pair: Pair) -> N
         assert_others_are_served(pair)
 
 
-@one_path
 def test_limits_the_header_memory_of_concurrent_http2_requests(pair: Pair) -> None:
     pair.server.answers["/api/x"] = lambda *_: time.sleep(3)
     big = [*fields(), *[("x-same", "y" * 3_900)] * 15]

@@ -79,14 +79,14 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("gh")
     authority = make_authority(folder, [API])
     (folder / "state" / "secrets").mkdir(parents=True)
     put_secret(folder / "state" / "secrets", "github.token", [API], TOKEN.encode())
     with (
         github_api(folder / "leaf.pem") as server,
-        ProxyProcess(folder, POLICY, resolve={(API, 443): server.port}, upstream_ca=authority, http1=http1) as proxy,
+        ProxyProcess(folder, POLICY, resolve={(API, 443): server.port}, upstream_ca=authority) as proxy,
     ):
         yield Stand(proxy, server, folder)
 

@@ -81,7 +81,7 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("scope")
     hosts = [HOST, API, GITEA, GITLAB, *LFS_HOSTS]
     authority = make_authority(folder, hosts)
@@ -91,7 +91,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stan
     put_secret(folder / "state" / "secrets", "gitlab.token", [GITLAB], TOKEN.encode())
     with git_server(folder / "repositories", folder / "leaf.pem") as server:
         resolve = {(name, 443): server.port for name in hosts}
-        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, http1=http1) as proxy:
+        with ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority) as proxy:
             yield Stand(proxy, server, folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import HURRY, Pair, start_pair
-from proxy_stand import get, one_path, read_answer, read_head
+from proxy_stand import get, read_answer, read_head
 
 if TYPE_CHECKING:
     import socket
@@ -32,9 +32,9 @@ JSON = "Content-Type: application/json"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy whose policy has a GraphQL rule."""
-    with start_pair(tmp_path_factory.mktemp("graphql"), POLICY, sabotage=HURRY, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("graphql"), POLICY, sabotage=HURRY) as pair:
         yield pair
 
 
@@ -239,7 +239,6 @@ def test_a_reload_aborts_a_forwarded_request_that_the_new_policy_denies(pair: Pa
     del pair.server.answers["/graphql"]
 
 
-@one_path
 def test_decides_http2_streams_by_their_bodies(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAMES = ("first.test", "second.test")
-POLICY = "version: 1\nsettings: {http1: %s}\ndomains: [first.test, second.test]\n"
+POLICY = "version: 1\ndomains: [first.test, second.test]\n"
 BLOB = hashlib.shake_256(b"x").hexdigest(400)
 UPLOAD = 8 << 20
 
 
-@pytest.fixture(scope="module", params=["mitmproxy", "lane"])
-def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
-    with start_pair(tmp_path_factory.mktemp("hints"), POLICY % request.param, names=NAMES) as started:
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with start_pair(tmp_path_factory.mktemp("hints"), POLICY, names=NAMES) as started:
         yield started
 
 

@@ -24,8 +24,9 @@ from agent_sandbox.proxy.exchange import steps
 from agent_sandbox.proxy.lane import body, relay, serving
 from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
+from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair
-from proxy_stand import PATHS, get, read_answer, read_head
+from proxy_stand import get, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ WHEN_FRAMES_HAVE_PASSED = ("_stop_sending",)
 ERRORS = ("ValueError('x')", "asyncio.CancelledError()", "TimeoutError()")
 BAD_CHUNK = get("/plain", "allowed.test", "Transfer-Encoding: chunked", method="POST") + b"no chunk\r\n"
 QUESTION = b'{"query": "{viewer{login}}"}'
+JSON = ("content-type", "application/json")
 
 
 def hooks() -> list[str]:
@@ -141,9 +143,9 @@ def hooks() -> list[str]:
     return sorted(found)
 
 
-def mapping(http1: str) -> dict[str, str]:
+def mapping() -> dict[str, str]:
     """Return the modules of the functions between the hooks and the wire, by function name."""
-    modules = (steps, serving, relay, upstream, body) if http1 == "lane" else (flows,)
+    modules = (steps, serving, relay, upstream, body, flows)
     return dict(sorted((name, module.__name__) for module in modules for name in functions_of(module)))
 
 
@@ -208,7 +210,7 @@ class Sabotage:
 
 
 @pytest.fixture(scope="module")
-def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Sabotage]:
+def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
     """Start the proxy once. It must keep working after each error."""
     folder = tmp_path_factory.mktemp("hooks")
     file = folder / "fault"
@@ -220,11 +222,11 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[S
     def leave(stream: socket.socket, _: bytes) -> None:
         stream.sendall(ok(b"whole"))
 
-    functions = repr([(place, name) for name, place in mapping(http1).items()])
+    functions = repr([(place, name) for name, place in mapping().items()])
     tampered = TAMPERED.replace("{file}", str(file)).replace("{functions}", functions)
-    with start_pair(folder, POLICY, sabotage=tampered, http1=http1) as pair:
+    with start_pair(folder, POLICY, sabotage=tampered) as pair:
         pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
-        pair.server.answers["/plain/leave"] = leave
+        pair.server.answers |= {"/plain/leave": leave, "/plain/odd": b"HTTP/1.1 200 OK\nX: y\n\n"}
         sabotage = Sabotage(pair, file)
         sabotage.explore()
         yield sabotage
@@ -265,6 +267,13 @@ def distrust(pair: Pair) -> bool:
     return False
 
 
+def over_http2(pair: Pair, path: str, *more: tuple[str, str], body: bytes | None = None) -> bool:
+    method = "GET" if body is None else "POST"
+    with contextlib.suppress(OSError, AssertionError):
+        return ask_over_http2(pair.proxy, "allowed.test", path, *more, method=method, body=body) == ("200", b"whole")
+    return False
+
+
 # Requests, and whether each succeeds without an error.
 ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
     "a request": (lambda pair: ask(pair, get("/plain", "allowed.test")), True),
@@ -278,6 +287,12 @@ ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
     "a denied request": (lambda pair: ask(pair, get("/denied", "allowed.test")), False),
     "no request": (lambda pair: ask(pair, b"GET /plain\n\n"), False),
     "TLS with another authority": (distrust, False),
+    "a request over HTTP/2": (lambda pair: over_http2(pair, "/plain"), True),
+    "an upload over HTTP/2": (lambda pair: over_http2(pair, "/plain", body=QUESTION), True),
+    "a body over HTTP/2 that is read": (lambda pair: over_http2(pair, "/graphql", JSON, body=QUESTION), True),
+    "half an answer over HTTP/2": (lambda pair: over_http2(pair, "/plain/half"), False),
+    "a malformed answer over HTTP/2": (lambda pair: over_http2(pair, "/plain/odd"), False),
+    "a denied request over HTTP/2": (lambda pair: over_http2(pair, "/denied"), False),
 }
 
 
@@ -300,9 +315,7 @@ def test_no_request_succeeds_if_a_hook_raises(sabotage: Sabotage, hook: str, err
 
 @pytest.mark.parametrize("error", ERRORS[:2])
 @pytest.mark.parametrize("when", ["", ":after"])
-@pytest.mark.parametrize(
-    ("http1", "name"), [(path, name) for path in PATHS for name in mapping(path)], indirect=["http1"], scope="module"
-)
+@pytest.mark.parametrize("name", mapping())
 def test_no_request_succeeds_if_a_function_between_hooks_and_wire_raises(
     sabotage: Sabotage, name: str, when: str, error: str
 ) -> None:

@@ -81,10 +81,10 @@ def test_denies_punycode_lookalikes_and_rejects_invalid_host_encodings(stand: St
 
 
 @pytest.mark.parametrize("written", ["b\u00fccher.wild.example", "xn--bcher-kva.wild.example"])
-def test_an_internationalised_name_matches_by_its_punycode(tmp_path: Path, written: str, http1: str) -> None:
+def test_an_internationalised_name_matches_by_its_punycode(tmp_path: Path, written: str) -> None:
     host = "xn--bcher-kva.wild.example"
     policy = f"version: 1\ndomains: [{written}]\n"
-    with Capture() as capture, ProxyProcess(tmp_path, policy, resolve={(host, 80): capture.port}, http1=http1) as proxy:
+    with Capture() as capture, ProxyProcess(tmp_path, policy, resolve={(host, 80): capture.port}) as proxy:
         assert proxy.say(get(f"http://{host.upper()}/", host)).startswith(b"HTTP/1.1 200")
         assert proxy.line(event="request")["host"] == host
         assert capture.requests[0].field("host") == [host]
@@ -142,12 +142,12 @@ dialler.Dialler.__init__.__kwdefaults__.update(connect=connect)
 
 
 @pytest.fixture(scope="module")
-def open_proxy(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tuple[ProxyProcess, Capture]]:
+def open_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
     """A proxy whose policy allows every host, and a server that no request must reach."""
     with Capture() as capture:
         policy = f"version: 1\nallow_all: true\ndomains: [{{host: '*', ports: [80, 443, {capture.port}]}}]\n"
         sabotage = INSIDE.format(port=capture.port)
-        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=sabotage, http1=http1) as proxy:
+        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=sabotage) as proxy:
             assert proxy.ask_control("status")["policy"]["problems"] == []
             yield proxy, capture
 
@@ -202,13 +202,9 @@ def test_the_denial_names_the_kind_of_address(open_proxy: tuple[ProxyProcess, Ca
     assert b"the proxy connects only to public addresses, unless `host_services` names a private one" in answer
 
 
-def test_a_policy_cannot_allow_a_loopback_address(
-    open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path, http1: str
-) -> None:
+def test_a_policy_cannot_allow_a_loopback_address(open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path) -> None:
     _, capture = open_proxy
-    with ProxyProcess(
-        tmp_path, "version: 1\ndomains: [127.0.0.1]\nhost_services: {x: {to: 127.0.0.1:80}}\n", http1=http1
-    ) as proxy:
+    with ProxyProcess(tmp_path, "version: 1\ndomains: [127.0.0.1]\nhost_services: {x: {to: 127.0.0.1:80}}\n") as proxy:
         said = proxy.ask_control("status")["policy"]["problems"]
         assert "127.0.0.1 is not a public address" in said[0]
         assert "127.0.0.1 is not a private address" in said[1]

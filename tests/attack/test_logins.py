@@ -20,6 +20,7 @@ from agent_sandbox.runtime.sources.fetch import Host
 from agent_sandbox.runtime.sources.login_document import for_proxy
 from agent_sandbox.runtime.sources.login_host import Clock, current_login
 from capture_server import ok
+from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
 
@@ -43,11 +44,11 @@ def policy(more: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("logins")
     for name in ("secrets", "run"):
         (folder / "state" / name).mkdir(parents=True)
-    with start_pair(folder, policy(), names=[API, ENDPOINT, OTHER], http1=http1) as pair:
+    with start_pair(folder, policy(), names=[API, ENDPOINT, OTHER]) as pair:
         yield pair
 
 
@@ -151,8 +152,11 @@ def test_injects_the_current_token_before_and_after_its_rotation(pair: Pair) -> 
     mine = sign_in(pair)
     answer_401_without(pair, TOKEN)
     assert ask(pair, bearer(mine["access"]))[0] == 200
+    authorization = ("authorization", f"Bearer {mine['access']}")
+    assert ask_over_http2(pair.proxy, API, "/v1/models", authorization)[0] == "200"
     assert sign_in(pair, NEXT) == mine
     answer_401_without(pair, NEXT)
+    assert ask_over_http2(pair.proxy, API, "/v1/models", authorization)[0] == "200"
     before = len(pair.server.requests)
     status, body = refresh(pair, grant(mine["refresh"]))
     assert (status, json.loads(body)["access_token"]) == (200, mine["access"])

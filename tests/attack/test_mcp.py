@@ -16,7 +16,7 @@ import yaml
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_pair import HURRY, Pair, start_pair
-from proxy_stand import get, one_path, read_answer
+from proxy_stand import get, read_answer
 from table_tests import each
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ EVENTS = b"Content-Type: text/event-stream"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy whose policy has an MCP rule."""
-    with start_pair(tmp_path_factory.mktemp("mcp"), POLICY, sabotage=HURRY, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("mcp"), POLICY, sabotage=HURRY) as pair:
         yield pair
 
 
@@ -300,7 +300,6 @@ def test_decides_chunked_messages(pair: Pair) -> None:
             assert read_answer(stream)[0] == status
 
 
-@one_path
 def test_decides_http2_streams_by_their_messages(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

@@ -59,12 +59,12 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Watched]:
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """Start both."""
     folder = tmp_path_factory.mktemp("names")
     with Capture() as capture:
         sabotage = WATCHED.format(folder=folder, port=capture.port)
-        with ProxyProcess(folder, POLICY, sabotage=sabotage, http1=http1) as proxy:
+        with ProxyProcess(folder, POLICY, sabotage=sabotage) as proxy:
             yield Watched(proxy, capture, folder)
 
 

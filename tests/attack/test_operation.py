@@ -23,12 +23,12 @@ BAD = "version: 1\ndomain: [allowed.test]\n"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[ProxyProcess]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
     """A proxy with one allowed host."""
     folder = tmp_path_factory.mktemp("operation")
     with (
         Capture() as capture,
-        ProxyProcess(folder, GOOD, resolve={("allowed.test", 80): capture.port}, http1=http1) as proxy,
+        ProxyProcess(folder, GOOD, resolve={("allowed.test", 80): capture.port}) as proxy,
     ):
         yield proxy
 
@@ -52,10 +52,10 @@ def health(proxy: ProxyProcess) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("policy", ["", "{}\n", "# nothing\n", "version: 1\n", "version: 1\ndomains: []\n", BAD])
-def test_an_empty_or_invalid_policy_allows_nothing(tmp_path: Path, http1: str, policy: str) -> None:
+def test_an_empty_or_invalid_policy_allows_nothing(tmp_path: Path, policy: str) -> None:
     with (
         Capture() as capture,
-        ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}, http1=http1) as proxy,
+        ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}) as proxy,
     ):
         answer = asked(proxy)
         assert answer.startswith(b"HTTP/1.1 403")
@@ -63,8 +63,8 @@ def test_an_empty_or_invalid_policy_allows_nothing(tmp_path: Path, http1: str, p
         assert capture.connections == 0
 
 
-def test_denials_and_health_name_the_problem_of_an_invalid_policy(tmp_path: Path, http1: str) -> None:
-    with ProxyProcess(tmp_path, BAD, http1=http1) as proxy:
+def test_denials_and_health_name_the_problem_of_an_invalid_policy(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, BAD) as proxy:
         body = json.loads(asked(proxy).partition(b"\r\n\r\n")[2])
         assert "policy.yaml:2:1: unknown key 'domain'" in body["reason"]
         code, said = health(proxy)
@@ -76,11 +76,11 @@ def test_denials_and_health_name_the_problem_of_an_invalid_policy(tmp_path: Path
         assert health(proxy) == (0, "")
 
 
-def test_a_missing_policy_denies_all(tmp_path: Path, http1: str) -> None:
+def test_a_missing_policy_denies_all(tmp_path: Path) -> None:
     gone = f"import os\nos.unlink({str(tmp_path / 'policy.yaml')!r})"
     with (
         Capture() as capture,
-        ProxyProcess(tmp_path, GOOD, {("allowed.test", 80): capture.port}, sabotage=gone, http1=http1) as proxy,
+        ProxyProcess(tmp_path, GOOD, {("allowed.test", 80): capture.port}, sabotage=gone) as proxy,
     ):
         answer = asked(proxy)
         assert answer.startswith(b"HTTP/1.1 403")
@@ -192,10 +192,8 @@ def test_log_file_and_stdout_match_and_health_fails_once_the_proxy_has_stopped(t
         assert health(proxy)[0] == 1
 
 
-def test_a_name_that_does_not_resolve_is_a_502_on_each_try(tmp_path: Path, http1: str) -> None:
-    with ProxyProcess(
-        tmp_path, "version: 1\ndomains: [nowhere.invalid]\n", sabotage=FINDS_NOBODY, http1=http1
-    ) as proxy:
+def test_a_name_that_does_not_resolve_is_a_502_on_each_try(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, "version: 1\ndomains: [nowhere.invalid]\n", sabotage=FINDS_NOBODY) as proxy:
         for _ in range(2):
             answer = asked(proxy, "nowhere.invalid")
             assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed")

@@ -134,7 +134,7 @@ def test_audit_records_contain_no_query_header_or_body_values(stand: Stand) -> N
     assert "hunter2" not in json.dumps(stand.proxy.lines)
 
 
-def test_denials_by_query_or_header_record_no_values(tmp_path: Path, http1: str) -> None:
+def test_denials_by_query_or_header_record_no_values(tmp_path: Path) -> None:
     policy = """version: 1
 domains:
 - host: allowed.test
@@ -142,7 +142,7 @@ domains:
   - {path: {exact: /q}, query: {exact: {page: "1"}}}
   - {path: {exact: /h}, headers: {authorization: none}}
 """
-    with ProxyProcess(tmp_path, policy, http1=http1) as proxy:
+    with ProxyProcess(tmp_path, policy) as proxy:
         proxy.say(get("http://allowed.test/q?page=1&token=hunter2&hunter2", "allowed.test"))
         proxy.say(get("http://allowed.test/h", "allowed.test", "Authorization: Bearer hunter2"))
         reason = proxy.line(path="/q")["reason"]

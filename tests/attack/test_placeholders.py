@@ -14,6 +14,7 @@ from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.proxy.secrets.store import put_secret
 from capture_server import ok
+from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
 
@@ -47,10 +48,10 @@ def sample(service: str, host: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("keys")
     (folder / "state" / "secrets").mkdir(parents=True)
-    with start_pair(folder, policy_for("anthropic"), names=[*HOSTS, OTHER], http1=http1) as pair:
+    with start_pair(folder, policy_for("anthropic"), names=[*HOSTS, OTHER]) as pair:
         yield pair
 
 
@@ -89,6 +90,12 @@ def credential(auth: Auth, text: str) -> str:
     return f"{auth.header}: {'Bearer ' if auth.kind == 'bearer' else ''}{text}"
 
 
+def in_http2(auth: Auth, text: str) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a request over HTTP/2 with that credential."""
+    name, _, value = credential(auth, text).partition(": ")
+    return ("content-length", "0"), (name.lower(), value)
+
+
 def ask(pair: Pair, host: str, path: str, *fields: str, method: str = "GET") -> tuple[int, str]:
     with pair.proxy.tls(host) as stream:
         request = get(path, host, "Accept: application/json", *fields, method=method)
@@ -108,6 +115,7 @@ def test_injects_the_key_for_the_placeholder_or_for_no_credential(pair: Pair, se
     length = "Content-Length: 0"
     sent = [(length,), (length, credential(auth, mine)), *((length, f"{name}: Bearer {mine}") for name in auth.others)]
     assert [ask(pair, auth.host, path, *fields, method=method)[0] for fields in sent] == [200] * len(sent)
+    assert ask_over_http2(pair.proxy, auth.host, path, *in_http2(auth, mine), method=method)[0] == "200"
     for name in auth.parameters:
         address = f"{path}{'&' if '?' in path else '?'}{name}={mine}"
         assert ask(pair, auth.host, address, length, method=method)[0] == 200
@@ -123,6 +131,8 @@ def test_an_attackers_key_does_not_reach_the_host_of_a_secret(pair: Pair, servic
         status, body = ask(pair, auth.host, path, "Content-Length: 0", own, method=method)
         assert status == 403
         assert "where the proxy would inject the.key" in body
+    answer = ask_over_http2(pair.proxy, auth.host, path, *in_http2(auth, "sk-attacker"), method=method)
+    assert (answer[0], b"where the proxy would inject the.key" in answer[1]) == ("403", True)
     for name in auth.parameters:
         address = f"{path}{'&' if '?' in path else '?'}{name}=sk-attacker"
         assert ask(pair, auth.host, address, "Content-Length: 0", method=method)[0] == 403

@@ -42,11 +42,11 @@ dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve, connect=connect)
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[tuple[ProxyProcess, Capture]]:
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
     """A proxy in that network."""
     with Capture() as inside:
         sabotage = WORLD.format(port=inside.port)
-        with ProxyProcess(tmp_path_factory.mktemp("places"), POLICY, sabotage=sabotage, http1=http1) as proxy:
+        with ProxyProcess(tmp_path_factory.mktemp("places"), POLICY, sabotage=sabotage) as proxy:
             yield proxy, inside
 
 
@@ -124,8 +124,8 @@ dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve)
 
 
 @pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
-def test_denies_a_host_service_that_leads_to_the_proxy_itself(tmp_path: Path, entrance: str, http1: str) -> None:
-    with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS, http1=http1) as proxy:
+def test_denies_a_host_service_that_leads_to_the_proxy_itself(tmp_path: Path, entrance: str) -> None:
+    with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS) as proxy:
         _, port = proxy.entrance(entrance)
         proxy.reload(f"version: 1\nhost_services:\n  loop: {{to: 'loop.internal:{port}'}}\n")
         proxy.forget()

@@ -13,7 +13,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import ProxyProcess, get, one_path, read_all, read_answer, read_head
+from proxy_stand import ProxyProcess, get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy, and the server behind all its hosts."""
-    with start_pair(tmp_path_factory.mktemp("reload"), BOTH, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("reload"), BOTH) as pair:
         pair.server.answers |= {"/ws": echo, "/events": tick, "/kept": tick, "/silent": stay_silent}
         yield pair
 
@@ -125,7 +125,6 @@ def test_ends_websockets_of_removed_hosts_only(proxy: ProxyProcess) -> None:
     assert (line["decision"], line["reason"]) == ("deny", "the policy was reloaded: no rule allows host allowed.test")
 
 
-@one_path
 def test_resets_only_the_http2_streams_that_are_no_longer_allowed(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -138,7 +137,6 @@ def test_resets_only_the_http2_streams_that_are_no_longer_allowed(proxy: ProxyPr
     assert "aborted" in proxy.line(path="/kept")["reason"]
 
 
-@one_path
 def test_closes_the_http2_connection_of_a_removed_host(proxy: ProxyProcess) -> None:
     with proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

@@ -13,7 +13,7 @@ import pytest
 from capture_server import Capture
 from http2client import Http2Client, fields
 from proxy_pair import HELD, Pair, hold_dialling, start_pair
-from proxy_stand import ProxyProcess, get, one_path, read_all, read_answer
+from proxy_stand import ProxyProcess, get, read_all, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +38,9 @@ dialler.Dialler.__init__.__kwdefaults__["resolve"] = resolve
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy that can be paused while it connects, and the server behind all its hosts."""
-    with start_pair(tmp_path_factory.mktemp("dialled"), BOTH, sabotage=HELD, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("dialled"), BOTH, sabotage=HELD) as pair:
         yield pair
 
 
@@ -74,7 +74,6 @@ def test_denies_a_waiting_request_before_its_server_connection_is_ready(pair: Pa
     assert (line["decision"], line["status"], line["reason"]) == ("deny", 403, wanted)
 
 
-@one_path
 def test_denies_only_the_waiting_http2_stream_that_is_no_longer_allowed(pair: Pair) -> None:
     with pair.proxy.tls("b.wild.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -89,14 +88,14 @@ def test_denies_only_the_waiting_http2_stream_that_is_no_longer_allowed(pair: Pa
     assert (line["decision"], line["status"]) == ("deny", 403)
 
 
-def test_sends_no_request_to_the_old_address_of_a_host_service(tmp_path: Path, http1: str) -> None:
+def test_sends_no_request_to_the_old_address_of_a_host_service(tmp_path: Path) -> None:
     with Capture() as old, socket.create_server(("127.0.0.2", old.port)) as new:
         reached: list[bytes] = []
         threading.Thread(target=answer_once, args=(new, reached), daemon=True).start()
         place = "version: 1\nhost_services:\n  ollama: {{to: '{to}:{port}'}}\n"
         request = f"GET http://ollama:{old.port}/%s HTTP/1.1\r\nHost: ollama:{old.port}\r\n\r\n"
         with (
-            ProxyProcess(tmp_path, place.format(to="host", port=old.port), sabotage=TWO_PLACES, http1=http1) as proxy,
+            ProxyProcess(tmp_path, place.format(to="host", port=old.port), sabotage=TWO_PLACES) as proxy,
             proxy.connect() as connection,
             hold_dialling(proxy),
         ):

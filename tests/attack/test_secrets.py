@@ -26,7 +26,7 @@ from capture_server import ok
 from http2client import Http2Client, fields
 from http2server import Http2Server
 from proxy_pair import Pair, start_pair
-from proxy_stand import ProxyProcess, get, one_path, read_answer, read_head
+from proxy_stand import ProxyProcess, get, read_answer, read_head
 from websocket_client import handshake, switch
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ def shows(data: bytes) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy with a secret for one of two hosts."""
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "state" / "secrets").mkdir(parents=True)
-    with start_pair(folder, POLICY, http1=http1) as pair:
+    with start_pair(folder, POLICY) as pair:
         yield pair
 
 
@@ -211,12 +211,12 @@ def test_sends_no_secret_if_tunnel_sni_and_host_differ(pair: Pair, tunnel: str, 
     assert (pair.server.requests, shows(bytes(pair.server.raw))) == ([], [])
 
 
-def test_sends_no_secret_to_a_server_without_a_valid_certificate(tmp_path: Path, http1: str) -> None:
+def test_sends_no_secret_to_a_server_without_a_valid_certificate(tmp_path: Path) -> None:
     (tmp_path / "state" / "secrets").mkdir(parents=True)
     put_secret(tmp_path / "state" / "secrets", "tracker.token", ["c.test"], VALUE.encode())
-    with start_pair(tmp_path, POLICY.replace('"*.wild.test"', "c.test"), http1=http1) as pair:
+    with start_pair(tmp_path, POLICY.replace('"*.wild.test"', "c.test")) as pair:
         override = f"--resolve=c.test:443:127.0.0.1:{pair.server.port}"
-        with ProxyProcess(tmp_path, pair.proxy.policy, more=(override,), http1=http1) as proxy:
+        with ProxyProcess(tmp_path, pair.proxy.policy, more=(override,)) as proxy:
             assert proxy.ask("c.test", get("/x", "c.test")).startswith(b"HTTP/1.1 502")
         assert shows(bytes(pair.server.raw)) == []
 
@@ -506,7 +506,6 @@ def test_redacts_echoes_over_a_websocket(pair: Pair) -> None:
     assert pair.proxy.line(path="/issues/ws")["secrets"][0]["secret"] == "tracker.token"
 
 
-@one_path
 def test_injects_secrets_into_http2_requests(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)

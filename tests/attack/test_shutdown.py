@@ -32,8 +32,8 @@ dialler.Dialler = SlowDialler
 UPLOAD = b"POST /silent HTTP/1.1\r\nHost: a.wild.test\r\nContent-Length: 1000\r\n\r\nSECRETS"
 
 
-def test_writes_a_record_for_everything_that_is_open_when_the_proxy_stops(tmp_path: Path, http1: str) -> None:
-    with start_pair(tmp_path, POLICY, sabotage=SLOW, http1=http1) as pair:
+def test_writes_a_record_for_everything_that_is_open_when_the_proxy_stops(tmp_path: Path) -> None:
+    with start_pair(tmp_path, POLICY, sabotage=SLOW) as pair:
         proxy = pair.proxy
         pair.server.answers |= {"/ws": echo, "/silent": stay_silent}
         context = ssl.create_default_context(cafile=proxy.upstream_ca)

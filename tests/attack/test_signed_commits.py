@@ -76,13 +76,13 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Stand]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("signing")
     subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"), check=True)
     key = key_on_one_line((folder / "key").read_bytes())
     (folder / "state/secrets").mkdir(parents=True)
     (folder / "repository").mkdir()
-    with ProxyProcess(folder, POLICY, http1=http1) as proxy:
+    with ProxyProcess(folder, POLICY) as proxy:
         stand = Stand(proxy, folder, key)
         written = (folder / "state/ca/gitconfig").read_text()
         (folder / "gitconfig").write_text(f"{written.replace(PROGRAM, str(SIGN))}[user]\n\tname = Me\n\temail = {ME}\n")
@@ -204,7 +204,7 @@ def test_does_not_sign_with_a_secret_bound_to_a_server_or_of_another_form(stand:
     assert (status, "git.signing-key is not of the form EMAIL KEY" in answer) == (502, True)
 
 
-def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand, http1: str) -> None:
+def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand) -> None:
     """Try a policy that names that host as a host service."""
     header = "{X-Key: {secret: git.signing-key, transform: {type: raw}}}"
     transform = f"schemes: [https], transform: {{request: {{headers: {header}}}}}"
@@ -212,7 +212,7 @@ def test_a_rule_cannot_send_the_key_to_the_proxys_own_name(stand: Stand, http1: 
     folder = stand.folder / "other"
     (folder / "state/secrets").mkdir(parents=True)
     put_secret(folder / "state/secrets", "git.signing-key", [OWN], f"{ME} {stand.key}".encode())
-    with ProxyProcess(folder, policy, http1=http1) as proxy:
+    with ProxyProcess(folder, policy) as proxy:
         with proxy.tls(OWN) as stream:
             stream.sendall(get("/", OWN, "Accept: text/plain"))
             assert b"Reason: a key that signs commits is sent to no server\n" in read_answer(stream)[1]

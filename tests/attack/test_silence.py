@@ -47,9 +47,9 @@ def chat(stream: socket.socket, _: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy with a short idle limit."""
-    with start_pair(tmp_path_factory.mktemp("silence"), POLICY, sabotage=SHORT, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("silence"), POLICY, sabotage=SHORT) as pair:
         pair.server.answers |= {"/speak": speak, "/silent": fall_silent, "/ws": chat}
         yield pair
 

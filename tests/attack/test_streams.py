@@ -19,7 +19,7 @@ import pytest
 
 from capture_server import ok
 from http2client import Http2Client, fields
-from proxy_stand import get, one_path, read_all, read_answer, read_head
+from proxy_stand import get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
@@ -202,7 +202,6 @@ def test_a_server_that_closes_within_a_response_aborts_it_at_once(stand: Stand) 
     assert "aborted" in stand.proxy.line(path="/api/half")["reason"]
 
 
-@one_path
 def test_every_http2_stream_is_decided(stand: Stand) -> None:
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -223,7 +222,6 @@ def test_every_http2_stream_is_decided(stand: Stand) -> None:
     assert {tuple(request.field("host")) for request in stand.allowed.requests} == {("allowed.test",)}
 
 
-@one_path
 @pytest.mark.parametrize(
     "request_",
     [
@@ -256,7 +254,6 @@ def test_malformed_http2_request_is_not_forwarded(stand: Stand, request_: list[t
     stand.assert_nothing_got_out()
 
 
-@one_path
 def test_an_http2_body_without_a_length_stays_a_body_on_http1(stand: Stand) -> None:
     smuggled = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -266,7 +263,6 @@ def test_an_http2_body_without_a_length_stays_a_body_on_http1(stand: Stand) -> N
     assert smuggled in stand.allowed.requests[0].body
 
 
-@one_path
 def test_hundreds_of_cancelled_streams_end_the_connection(stand: Stand) -> None:
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
@@ -280,7 +276,6 @@ def test_hundreds_of_cancelled_streams_end_the_connection(stand: Stand) -> None:
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
 
 
-@one_path
 def test_ten_thousand_streams_at_once_end_the_connection(stand: Stand) -> None:
     before = stand.proxy.memory()
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:

@@ -9,15 +9,20 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from h2.settings import SettingCodes
 
-from both_paths import OK, POLICY, QUERY, SWITCH, TUNNEL, Answer, BothPaths, Connection, Secured
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.proxy.mitm.loading import load_session
+from http2client import Http2Streams, fields
 from independent_parsers import read_by_h11
-from proxy_stand import PATHS
+from served_connection import OK, POLICY, QUERY, SWITCH, TUNNEL, Answer, Connection, Packet, Secured
 from table_tests import each
 from websocket_client import frame, handshake
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
+
+    from agent_sandbox.policy import Policy
 
 GET = b"GET /a HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
 POST = b"POST /a HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 10\r\n\r\n"
@@ -34,7 +39,7 @@ UNANSWERED = "a client that leaves before the answer"
 # What the client sends, packet by packet, and what the server answers.
 SCENES: dict[str, tuple[tuple[bytes, ...], tuple[Answer, ...]]] = {
     "a request": ((TUNNEL, GET), ()),
-    "two in a row": ((TUNNEL, GET + GET), (OK, CHUNKS)),
+    "two in a row": ((TUNNEL, GET + GET.replace(b"/a", b"/a/2")), (OK, CHUNKS)),
     "a body in parts": ((TUNNEL, POST + b"hello", b"world"), (CHUNKS,)),
     "an early answer": ((TUNNEL, POST + b"hello", b"world"), (Answer(pieces=CHUNKS.pieces, early=True),)),
     "a body that is decided on": ((TUNNEL, HELD + QUERY[:5], QUERY[5:]), ()),
@@ -53,6 +58,72 @@ SCENES: dict[str, tuple[tuple[bytes, ...], tuple[Answer, ...]]] = {
     SECURE: ((TUNNEL.replace(b":80", b":443"), GET), (CHUNKS,)),
     "no tunnel": ((GET.replace(b" /", b" http://allowed.test/"),), ()),
 }
+SECURE_TUNNEL = TUNNEL.replace(b":80", b":443")
+JSON = ("content-type", "application/json")
+
+
+def over_http2(
+    path: str = "/a", *more: tuple[str, str], method: str = "GET", body: bytes | None = None, ends: bool = True
+) -> Packet:
+    """Return a request over HTTP/2, or its beginning."""
+    return lambda streams: streams.begin([*fields(path, method=method), *more], body, ends=ends)
+
+
+def more(data: bytes) -> Packet:
+    """Return the rest of the body of the first request."""
+    return lambda streams: streams.h2.send_data(1, data, end_stream=True)
+
+
+def both(*packets: Packet) -> Packet:
+    """Return several requests in one packet."""
+
+    def prepare(streams: Http2Streams) -> None:
+        for packet in packets:
+            assert not isinstance(packet, bytes)
+            packet(streams)
+
+    return prepare
+
+
+def open_windows(streams: Http2Streams) -> None:
+    """Let the proxy send as much as it can."""
+    streams.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**24})
+    streams.h2.increment_flow_control_window(2**24)
+
+
+# The same for a client that speaks HTTP/2.
+HTTP2_SCENES: dict[str, tuple[tuple[Packet, ...], tuple[Answer, ...]]] = {
+    "a request": ((over_http2(),), ()),
+    "two in a row": ((over_http2(), over_http2("/a/2")), (OK, CHUNKS)),
+    "two at once": ((both(over_http2(), over_http2("/a/2")),), (OK, CHUNKS)),
+    "a body in parts": ((over_http2(method="POST", body=b"hello", ends=False), more(b"world")), (CHUNKS,)),
+    "an early answer": (
+        (over_http2(method="POST", body=b"hello", ends=False), more(b"world")),
+        (Answer(pieces=CHUNKS.pieces, early=True),),
+    ),
+    "a body that is decided on": (
+        (over_http2("/graphql", JSON, method="POST", body=QUERY[:5], ends=False), more(QUERY[5:])),
+        (),
+    ),
+    "a denial": ((over_http2("/denied", method="POST", body=b"hello", ends=False), more(b"world")), ()),
+    "a cancelled request": (
+        (over_http2(method="POST", body=b"hello", ends=False), lambda streams: streams.h2.reset_stream(1)),
+        (),
+    ),
+    "a malformed request": ((over_http2("/a", ("connection", "close")),), ()),
+    SLOW: ((open_windows, over_http2()), (Answer(pieces=(LARGE,)),)),
+    "a response that ends with its connection": ((over_http2(),), (Answer(pieces=(UNTIL_CLOSED,), closes=True),)),
+    ASKED: ((over_http2("/asked"),), ()),
+    UNANSWERED: ((over_http2("/asked"),), ()),
+}
+HTTP2_STATUS = {
+    "two in a row": ["200", "200"],
+    "two at once": ["200", "200"],
+    "a denial": ["403"],
+    "a cancelled request": [],
+    "a malformed request": [],
+    UNANSWERED: [],
+}
 # The statuses that the client gets, if not one 200.
 STATUS = {
     "two in a row": b"200 200",
@@ -62,11 +133,9 @@ STATUS = {
     "a malformed head": b"200 400",
     "a malformed body after a denial": b"403",
 }
+FAULTS = (asyncio.CancelledError, ConnectionResetError, TimeoutError)
 # To mitmproxy, a timeout is an error of the connection like any other.
-FAULTS = {
-    "lane": (asyncio.CancelledError, ConnectionResetError, TimeoutError),
-    "mitmproxy": (asyncio.CancelledError, ConnectionResetError),
-}
+HTTP2_FAULTS = (asyncio.CancelledError, ConnectionResetError)
 
 
 class Faults:
@@ -111,16 +180,17 @@ class Faults:
                 error = raised
 
 
-async def left_behind(connection: Connection, packets: tuple[bytes, ...], faults: Faults) -> list[str]:
+async def left_behind(connection: Connection, packets: tuple[Packet, ...], faults: Faults) -> list[str]:
     """Serve a connection with an error. Return what was left behind, in words."""
     connection.may_fail = True
     asyncio.get_running_loop().set_task_factory(faults.make_task)
-    seen = await connection.serve(packets, halves=False)
+    seen = await connection.serve(packets)
     asyncio.get_running_loop().set_task_factory(None)
     for _ in range(20):
         await asyncio.sleep(0)
     told = sum(record["event"] == "request" and record["decision"] == "allow" for record in seen.records)
-    asked = sum(len(read_by_h11(raw)) for raw in seen.by_connection)
+    # One that a server may not have read is sent once more.
+    asked = len({one.target for raw in seen.by_connection for one in read_by_h11(raw)})
     found = {
         "a task": len(asyncio.all_tasks()) > 1,
         "a session": bool(connection.engine.sessions),
@@ -133,8 +203,11 @@ async def left_behind(connection: Connection, packets: tuple[bytes, ...], faults
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> BothPaths:
-    return BothPaths(tmp_path_factory.mktemp("suspensions"), RULES)
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    asyncio.run(load_session())  # in a thread, which the first connection would wait for
+    file = tmp_path_factory.mktemp("suspensions") / "policy.yaml"
+    file.write_text(RULES)
+    return load_policy(file)
 
 
 @pytest.fixture(scope="module")
@@ -147,40 +220,71 @@ def _log_less(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)  # logging each error with its traceback would take longer than the rest
 
 
-def connect(path: str, name: str, both: BothPaths, secured: Secured) -> Connection:
+def connect(name: str, policy: Policy, secured: Secured, *, http2: bool = False) -> Connection:
     """Return a connection for a scene."""
-    connection = Connection(both.policies[path], SCENES[name][1], secured if name == SECURE else None)
+    answers = (HTTP2_SCENES if http2 else SCENES)[name][1]
+    connection = Connection(policy, answers, secured if http2 or name == SECURE else None, http2=http2)
     connection.is_watched = name != UNANSWERED
     if name == SLOW:
         connection.most_read = 65_536
     return connection
 
 
-@each("path, name", [(path, name) for path in PATHS for name in SCENES])
-def test_each_scene_is_what_it_says(path: str, name: str, both: BothPaths, secured: Secured) -> None:
-    connection = connect(path, name, both, secured)
-    seen = asyncio.run(connection.serve(SCENES[name][0], halves=False))
+def assert_asked(name: str, records: list[dict[str, Any]]) -> None:
+    """Check that a person was asked only in the scenes of that name."""
+    if name == UNANSWERED:
+        (reason,) = (record["reason"] for record in records if record["event"] == "request")
+        assert reason.endswith("the client left before a person answered")
+    assert ("once, by a person" in str(records)) == (name == ASKED)
+
+
+@each("name", SCENES)
+def test_each_scene_is_what_it_says(name: str, policy: Policy, secured: Secured) -> None:
+    connection = connect(name, policy, secured)
+    seen = asyncio.run(connection.serve(SCENES[name][0]))
     status = re.findall(rb"HTTP/1.1 ([1-5]\d\d) (?!Connection)", seen.returned)
     assert b" ".join(status) == STATUS.get(name, b"200")
     assert connection.was_paused == (name == SLOW)
-    if name == UNANSWERED:
-        (reason,) = (record["reason"] for record in seen.records if record["event"] == "request")
-        assert reason.endswith("the client left before a person answered")
-    assert ("once, by a person" in str(seen.records)) == (name == ASKED)
+    assert_asked(name, seen.records)
 
 
-@each("path, name, fault", [(path, name, fault) for path in PATHS for name in SCENES for fault in FAULTS[path]])
-def test_an_error_at_any_await_leaves_nothing_behind(
-    path: str, name: str, fault: type[BaseException], both: BothPaths, secured: Secured
+@each("name", HTTP2_SCENES)
+def test_each_http2_scene_is_what_it_says(name: str, policy: Policy, secured: Secured) -> None:
+    connection = connect(name, policy, secured, http2=True)
+    seen = asyncio.run(connection.serve((SECURE_TUNNEL, *HTTP2_SCENES[name][0])))
+    assert connection.streams is not None
+    assert [status for of_one in connection.streams.happened.values() for status in of_one] == HTTP2_STATUS.get(
+        name, ["200"]
+    )
+    assert connection.was_paused == (name == SLOW)
+    assert_asked(name, seen.records)
+
+
+def assert_nothing_is_left(
+    name: str, fault: type[BaseException], policy: Policy, secured: Secured, *, http2: bool = False
 ) -> None:
+    packets = (SECURE_TUNNEL, *HTTP2_SCENES[name][0]) if http2 else SCENES[name][0]
     found: dict[int, list[str]] = {}
     at, was_raised = 0, True
     while was_raised:
         faults = Faults(at, fault)
-        connection = connect(path, name, both, secured)
-        left = asyncio.run(left_behind(connection, SCENES[name][0], faults))
+        left = asyncio.run(left_behind(connect(name, policy, secured, http2=http2), packets, faults))
         was_raised = faults.was_raised
         found |= {at: left} if left else {}
         at += 1
     assert at > 5
     assert not found
+
+
+@each("name, fault", [(name, fault) for name in SCENES for fault in FAULTS])
+def test_an_error_at_any_await_leaves_nothing_behind(
+    name: str, fault: type[BaseException], policy: Policy, secured: Secured
+) -> None:
+    assert_nothing_is_left(name, fault, policy, secured)
+
+
+@each("name, fault", [(name, fault) for name in HTTP2_SCENES for fault in HTTP2_FAULTS])
+def test_an_error_at_any_await_over_http2_leaves_nothing_behind(
+    name: str, fault: type[BaseException], policy: Policy, secured: Secured
+) -> None:
+    assert_nothing_is_left(name, fault, policy, secured, http2=True)

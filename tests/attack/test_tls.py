@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy_stand import get, one_path, read_all
+from proxy_stand import get, read_all
 
 if TYPE_CHECKING:
     from attack_stand import Stand
@@ -127,7 +127,6 @@ def test_letter_case_dot_and_default_port_do_not_change_the_host(stand: Stand, h
     stand.proxy.line(decision="allow", host="allowed.test")
 
 
-@one_path
 def test_denies_an_http2_stream_to_another_host_than_the_tunnels(stand: Stand) -> None:
     curl = [
         *("curl", "-s", "--http2", "--max-time", "5", "-o", "/dev/null", "-w", "%{http_code} %{http_version}\n"),

@@ -13,7 +13,7 @@ import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, one_path
+from proxy_stand import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,9 +39,9 @@ def breaking(head: bytes) -> Callable[[socket.socket, bytes], None]:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, http1: str) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy, and a server that resets its response at /sized, /chunked and /endless."""
-    with start_pair(tmp_path_factory.mktemp("truncation"), POLICY, http1=http1) as pair:
+    with start_pair(tmp_path_factory.mktemp("truncation"), POLICY) as pair:
         pair.server.answers |= {f"/{name}": breaking(head) for name, head in HEADS.items()}
         yield pair
 
@@ -77,7 +77,6 @@ def test_a_truncated_response_does_not_look_complete(pair: Pair, how: str, *, se
     assert "aborted: " in pair.proxy.line(path=f"/{how}")["reason"]
 
 
-@one_path
 @pytest.mark.parametrize("how", HEADS)
 def test_a_truncated_response_resets_its_http2_stream(pair: Pair, how: str) -> None:
     with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:

@@ -24,8 +24,9 @@ from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 from client_hellos import hello
-from lane_stage import pair_of_sockets
-from layer_harness import PLAIN, Http2Wire, Wire
+from lane_stage import PLAIN, LaneStage, pair_of_sockets
+from layer_harness import Wire
+from websocket_client import frame, handshake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,11 +46,7 @@ domains:
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 QUESTION = b'{"query": "{viewer{login}}"}'
-GRAPHQL = (
-    b"POST /graphql HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    % len(QUESTION)
-)
-UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 CODES = {function.__code__: function.__name__ for function in (decide, allows, decide_connect)}
 
 
@@ -87,49 +84,52 @@ def addons(policy: Policy, secrets: Path | None = None) -> tuple[Enforcer, Strea
 
 
 def test_a_request_calls_decide_once(policy: Callable[[str], Policy]) -> None:
-    wire = Wire(PLAIN, *addons(policy(RULES)))
+    wire = Wire(*addons(policy(RULES)))
     with counted() as calls:
-        wire.client_sends(GET)
+        wire.ask()
         wire.server_sends(OK)
-    assert (wire.to_client, calls) == (OK, {"decide": 1})
+    assert (wire.got(), calls) == (b"200 ok", {"decide": 1})
 
 
 def test_a_denied_request_calls_decide_once_if_no_rule_reads_bodies(policy: Callable[[str], Policy]) -> None:
-    wire = Wire(PLAIN, *addons(policy("version: 1\ndomains: [b.test]")))
+    wire = Wire(*addons(policy("version: 1\ndomains: [b.test]")))
     with counted() as calls:
-        assert wire.client_sends(GET).startswith(b"HTTP/1.1 403")
+        wire.ask()
+    assert wire.got().startswith(b"403")
     assert calls == {"decide": 1}
 
 
 def test_a_body_that_is_read_is_decided_separately(policy: Callable[[str], Policy]) -> None:
-    wire = Wire(PLAIN, *addons(policy(RULES)))
+    wire = Wire(*addons(policy(RULES)))
     with counted() as calls:
-        wire.client_sends(GRAPHQL)
+        number = wire.ask("/graphql", ("content-type", "application/json"), method="POST", ends=False)
     # Is the head allowed, and if not: could a body make it so?
     assert calls == {"decide": 1, "allows": 1}
     with counted() as calls:
-        wire.client_sends(QUESTION)
+        wire.more(number, QUESTION, ends=True)
     assert calls == {"decide": 1}
-    assert wire.to_server.endswith(QUESTION)
+    assert QUESTION in wire.to_server
 
 
 def test_each_http2_stream_calls_decide_once(policy: Callable[[str], Policy]) -> None:
-    wire = Http2Wire(*addons(policy(RULES)))
+    wire = Wire(*addons(policy(RULES)))
     with counted() as calls:
-        wire.request(path="/x/1")
-        wire.request(path="/x/2", body=b"body")
+        wire.ask("/x/1")
+        wire.ask("/x/2", method="POST", body=b"body")
     assert (len(wire.servers), calls) == (2, {"decide": 2})
 
 
-def test_a_websocket_calls_decide_once_for_all_its_messages(policy: Callable[[str], Policy]) -> None:
-    wire = Wire(PLAIN, *addons(policy(RULES)))
-    with counted() as calls:
-        wire.client_sends(GET[:-2] + UPGRADE)
-        wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-        for _ in range(3):
-            wire.client_sends(b"\x82\x83mask" + b"abc")
-            wire.server_sends(b"\x81\x02hi")
-    assert wire.to_client.endswith(b"\x81\x02hi" * 3)
+async def test_a_websocket_calls_decide_once_for_all_its_messages(policy: Callable[[str], Policy]) -> None:
+    current, sent, said = policy(RULES), frame(b"abc", masked=True), frame(b"hi", masked=False)
+    async with LaneStage(current, *addons(current), tunnel=PLAIN) as on:
+        with counted() as calls:
+            await on.answered(handshake("/x", "a.test"), SWITCH, until=b"\r\n\r\n")
+            reader, writer = on.servers[0]
+            for _ in range(3):
+                on.send(sent)
+                assert await on.get(sent, reader=reader) == sent
+                writer.write(said)
+                assert await on.get(said) == said
     assert calls == {"decide": 1}
 
 
@@ -189,11 +189,10 @@ class Front:
         return forwarded, got
 
 
-@pytest.mark.parametrize("http1", ["lane", "mitmproxy"])
 async def test_a_connect_and_the_request_in_its_tunnel_are_decided_once_each(
-    policy: Callable[[str], Policy], http1: str
+    policy: Callable[[str], Policy],
 ) -> None:
-    front = Front(policy(f"{RULES}settings: {{http1: {http1}}}\n"))
+    front = Front(policy(RULES))
     with counted() as calls:
         forwarded, got = await front.serve(b"CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n", GET, answer=OK)
     assert (forwarded, got.endswith(OK)) == (GET, True)

@@ -99,7 +99,7 @@ def badly_certified(folder: Path, trusted: Path) -> dict[str, Path]:
 
 
 @contextmanager
-def start_stand(folder: Path, *, http1: str) -> Iterator[Stand]:
+def start_stand(folder: Path) -> Iterator[Stand]:
     """Start everything."""
     authority = make_authority(folder, [*ALLOWED, *EVIL, "ports.test", "inside.test"])
     with ExitStack() as stack:
@@ -116,5 +116,5 @@ def start_stand(folder: Path, *, http1: str) -> Iterator[Stand]:
         for host, certificate in badly_certified(folder, authority).items():
             resolve[(host, 443)] = stack.enter_context(Capture(certificate=certificate)).port
         resolve[("plain.wild.test", 443)] = stack.enter_context(Capture(greeting=b"220 mail ready\r\n")).port
-        proxy = ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, http1=http1, sabotage=LEADS_INSIDE)
+        proxy = ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, sabotage=LEADS_INSIDE)
         yield Stand(stack.enter_context(proxy), allowed, plain, evil)

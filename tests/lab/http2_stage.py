@@ -14,6 +14,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from http2client import Http2Streams
 from http2client import fields as request_fields
 from lane_stage import OK, SECONDS, LaneStage, pair_of_sockets
+from layer_harness import without_tls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,7 @@ class Http2Stage(LaneStage):
         self._writers += [writer, theirs[1]]
         session = Session(self.engine, tunnel or self._tunnel, PeekableReader(reader, Place(Held())), writer)
         session.client.alpn = b"h2"
+        without_tls(session.layer)
         self.http2_sessions.append(session)
         self._serving.append(asyncio.create_task(session.handle_client()))
         return Http2Talk(theirs)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
+    from proxy_stand import ProxyProcess
+
 
 class Http2Streams:
     """The client's side of an HTTP/2 connection, without I/O. It sends any frames, even invalid ones."""
@@ -21,9 +23,10 @@ class Http2Streams:
         checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
         self.happened: defaultdict[int, deque[str]] = defaultdict(deque)
         self.received: defaultdict[int, bytes] = defaultdict(bytes)
+        self.heads: dict[int, dict[str, str]] = {}
         self.ended: set[int] = set()
         self.closed = False
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8", **checks))
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="latin-1", **checks))
         self.h2.initiate_connection()
 
     def begin(self, fields: Sequence[tuple[str, str]], body: bytes | None, *, ends: bool = True) -> int:
@@ -50,7 +53,8 @@ class Http2Streams:
 
     def _note(self, event: h2.events.Event) -> None:
         if isinstance(event, h2.events.ResponseReceived):
-            self.happened[event.stream_id].append(str(dict(event.headers)[":status"]))  # type: ignore[index] # str
+            self.heads[event.stream_id] = dict(event.headers)  # type: ignore[arg-type] # str
+            self.happened[event.stream_id].append(self.heads[event.stream_id][":status"])
         elif isinstance(event, h2.events.StreamReset):
             self.happened[event.stream_id].append("reset")
             self.ended.add(event.stream_id)
@@ -96,6 +100,15 @@ class Http2Client(Http2Streams):
         self.take(self.stream.recv(65536))
         if not self.closed:
             self.flush()
+
+
+def ask_over_http2(
+    proxy: ProxyProcess, host: str, path: str, *more: tuple[str, str], method: str = "GET", body: bytes | None = None
+) -> tuple[str, bytes]:
+    """Send one request on its own connection. Return its status, or how it ended, and the body of the response."""
+    with proxy.tls(host, alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        return client.answer(client.send(*fields(path, host, method), *more, body=body))
 
 
 def fields(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, override
+from typing import TYPE_CHECKING, override
 
-import h2.config
-import h2.connection
-import h2.events
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
@@ -22,11 +19,13 @@ from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from http2client import Http2Streams
+from http2client import fields as request_fields
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.upstream.dialler import NotReached
 
-HTTP2_FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.test"), (":path", "/x")]
+HTTP2_FIELDS = request_fields("/x", "a.test", "POST", "http")
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
 
 
@@ -89,12 +88,16 @@ def hooks_of(*addons: object) -> Hooks:
     return hook_table(LetThrough()) | hook_table(*addons)
 
 
-class Wire:
-    """One client connection, and the server connections that come of it."""
+def without_tls(layer: Destination) -> None:
+    """Let a client and its servers speak HTTP/2 or HTTP/1.1 without TLS."""
+    layer._child = layer._http
+    layer.context.server.tls = layer.context.client.tls = False
 
-    def __init__(
-        self, tunnel: Tunnel, *addons: object, limits: Limits | None = None, alpn: bytes | None = None
-    ) -> None:
+
+class Wire:
+    """One client connection, whose client speaks HTTP/2, and the server connections that come of it."""
+
+    def __init__(self, *addons: object, limits: Limits | None = None, alpn: bytes | None = b"h2") -> None:
         http1_client.install()
         http2_client.install()
         self.client = Client(peername=("10.0.0.3", 1), sockname=("10.0.0.2", 8080), state=ConnectionState.OPEN)
@@ -102,22 +105,21 @@ class Wire:
         self.faults: list[str] = []
         self.servers: list[Server] = []
         self.sent: dict[Connection, bytes] = {self.client: b""}
-        self.finished: list[Connection] = []  # nothing more is sent to it
         self.closed: list[Connection] = []
         self.reset: list[Connection] = []
-        self.cut: list[Connection] = []
         self.resumed: list[Resumed] = []
         self.wakeups: list[commands.RequestWakeup] = []
-        self.hasty = True  # a wakeup at once comes at once
         self.refuse_dial: NotReached | None = None
         self.patient = False  # servers are reached when the test says so
         self.opening: list[commands.OpenConnection] = []
         self.server_alpn: bytes | None = None
-        runner = HookRunner(hooks_of(*addons), tunnel, on_fault=self.faults.append, close=self._abort)
+        self.streams = Http2Streams()
+        self.h2 = self.streams.h2
+        self._read = 0
+        runner = HookRunner(hooks_of(*addons), PLAIN, on_fault=self.faults.append, close=self._abort)
         context = Context(self.client, as_mitmproxy(EngineOptions()))
-        self.layer = Destination(
-            context, tunnel, limits or Limits(), runner.run, self.reset.append, self.resumed.append
-        )
+        self.layer = Destination(context, PLAIN, limits or Limits(), runner.run, self.reset.append, self.resumed.append)
+        without_tls(self.layer)
         self.feed(events.Start())
 
     def _abort(self) -> None:
@@ -135,21 +137,10 @@ class Wire:
                 elif isinstance(command, commands.SendData):
                     self.sent[command.connection] += command.data
                 elif isinstance(command, commands.CloseConnection):
-                    self._close(command)
-                elif isinstance(command, commands.RequestWakeup) and command.delay == 0 and self.hasty:
-                    waiting.append(events.Wakeup(command))
+                    command.connection.state = ConnectionState.CLOSED
+                    self.closed.append(command.connection)
                 elif isinstance(command, commands.RequestWakeup):
                     self.wakeups.append(command)
-
-    def _close(self, command: commands.CloseConnection) -> None:
-        if isinstance(command, commands.CloseTcpConnection) and command.half_close:
-            command.connection.state &= ~ConnectionState.CAN_WRITE
-            self.finished.append(command.connection)
-            return
-        command.connection.state = ConnectionState.CLOSED
-        self.closed.append(command.connection)
-        if isinstance(command, http1_client.CutConnection):
-            self.cut.append(command.connection)
 
     def _open(self, command: commands.OpenConnection) -> events.Event:
         if self.refuse_dial is not None:
@@ -165,15 +156,45 @@ class Wire:
         """Let the server that is dialled be reached."""
         self.feed(self._open(self.opening.pop()))
 
-    def client_sends(self, data: bytes) -> bytes:
-        """Let the client send; return all that it has got so far."""
+    def client_sends(self, data: bytes) -> None:
+        """Let the client send bytes."""
         self.feed(events.DataReceived(self.client, data))
-        return self.to_client
 
-    def server_sends(self, data: bytes) -> bytes:
-        """Let the newest server send; return all that the client has got so far."""
-        self.feed(events.DataReceived(self.servers[-1], data))
-        return self.to_client
+    def flush(self) -> None:
+        """Let the client send the frames that it has prepared."""
+        self.client_sends(self.h2.data_to_send())
+
+    def ask(
+        self,
+        path: str = "/x",
+        *fields: tuple[str, str],
+        method: str = "GET",
+        body: bytes | None = None,
+        ends: bool = True,
+    ) -> int:
+        """Let the client send a request, or its beginning; return its stream."""
+        number = self.streams.begin([*request_fields(path, "a.test", method, "http"), *fields], body, ends=ends)
+        self.flush()
+        return number
+
+    def more(self, number: int, data: bytes, *, ends: bool = False) -> None:
+        """Let the client send more of a request body."""
+        self.h2.send_data(number, data, end_stream=ends)
+        self.flush()
+
+    def got(self, number: int = 1) -> bytes:
+        """Return what the client got on a stream: the status and the body, with "..." if more may come, or "reset"."""
+        while data := self.to_client[self._read :]:
+            self._read += len(data)
+            self.streams.take(data)
+            if not self.streams.closed:
+                self.flush()
+        said = b" ".join([*(word.encode() for word in self.streams.happened[number]), self.streams.received[number]])
+        return said if number in self.streams.ended else said + b"..."
+
+    def server_sends(self, data: bytes, server: int = -1) -> None:
+        """Let a server send bytes, by default the newest."""
+        self.feed(events.DataReceived(self.servers[server], data))
 
     def closes(self, connection: Connection) -> None:
         """Let one side close."""
@@ -189,30 +210,3 @@ class Wire:
     def to_server(self) -> bytes:
         """The bytes that the newest server has received."""
         return self.sent[self.servers[-1]] if self.servers else b""
-
-
-class Http2Wire(Wire):
-    """A wire whose client speaks HTTP/2 and sends anything unchecked."""
-
-    def __init__(self, *addons: object, limits: Limits | None = None) -> None:
-        checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(**checks))
-        self.h2.initiate_connection()
-        self._read = 0
-        super().__init__(PLAIN, *addons, limits=limits, alpn=b"h2")
-
-    def request(self, *, body: bytes | None = None, trailers: bool = False, path: str = "/x") -> None:
-        """Send a request."""
-        number = self.h2.get_next_available_stream_id()
-        self.h2.send_headers(number, [*HTTP2_FIELDS[:-1], (":path", path)], end_stream=body is None)
-        if body is not None:
-            self.h2.send_data(number, body, end_stream=not trailers)
-        if trailers:
-            self.h2.send_headers(number, [("x-sum", "1")], end_stream=True)
-        self.client_sends(self.h2.data_to_send())
-
-    def events(self) -> list[h2.events.Event]:
-        """Return what has happened since the last time."""
-        data = self.to_client[self._read :]
-        self._read += len(data)
-        return self.h2.receive_data(data)

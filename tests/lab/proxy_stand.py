@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import pytest
-
 from agent_sandbox.proxy.control.client import ask
 from answering import SWITCH, Answering
 from changed_limits import limits_with
@@ -29,16 +27,8 @@ SECONDS = 30.0
 PATIENT = limits_with(
     head_seconds=300.0, hello_seconds=300.0, body_seconds=300.0, resolve_seconds=300.0, connect_seconds=300.0
 )
-# What can serve HTTP/1.1. A proxy uses one of them for everything, whatever its policy says, if `http1` names it.
-PATHS = ("lane", "mitmproxy")
-# For attacks that a client makes over HTTP/2. Clients that speak both versions get it only there.
-one_path = pytest.mark.parametrize("http1", ["mitmproxy"], indirect=True, scope="module")
-FORCED = """
-from agent_sandbox.proxy.lane import choice
-if {http1!r} == "mitmproxy":
-    import agent_sandbox.proxy.mitm.session  # not while a test waits for its first answer
-choice.http1_of = lambda policy: {http1!r}
-"""
+# For `sabotage`: mitmproxy is imported at the start, not while a test measures memory or waits for its first answer.
+MITMPROXY_LOADED = "import agent_sandbox.proxy.mitm.session\n"
 # Seconds of processor time. A request that waits for others on a busy machine waits longer, but not behind more work.
 LITTLE_WORK = 2.0
 LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "http", "dns"))
@@ -48,15 +38,13 @@ LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "ht
 class ProxyProcess:
     """`python -P -m agent_sandbox.proxy run` with a policy; `resolve` leads names to stand-ins.
 
-    `http1` is one of `PATHS`; by default the policy chooses. `sabotage` is Python that runs in the process before the
-    proxy does; `more` are further options.
+    `sabotage` is Python that runs in the process before the proxy does; `more` are further options.
     """
 
     folder: Path
     policy: str
     resolve: Mapping[tuple[str, int], int] = field(default_factory=dict)
     upstream_ca: Path | None = None
-    http1: str = ""
     sabotage: str = ""
     more: tuple[str, ...] = ()
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -73,10 +61,7 @@ class ProxyProcess:
         self.policy_file.write_text(self.policy)
         overrides = [f"--resolve={host}:{port}:127.0.0.1:{to}" for (host, port), to in self.resolve.items()]
         trusting = [f"--upstream-ca={self.upstream_ca}"] if self.upstream_ca else []
-        forced = FORCED.format(http1=self.http1) if self.http1 else ""
-        start = (
-            f"{PATIENT}{self.sabotage}{forced}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
-        )
+        start = f"{PATIENT}{self.sabotage}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
         self.process = subprocess.Popen(
             [*command, *LISTEN, f"--state={self.folder}/state", *trusting, *overrides, *self.more],

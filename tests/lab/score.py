@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ ROWS: Mapping[str, Mapping[str, list[str] | dict[str, str]]] = yaml.load(
     Loader=yaml.CSafeLoader,  # every run of pytest waits for it
 )
 REPORT = ROOT / "build"
-PATHS = ("lane", "mitmproxy")  # as in proxy_stand, which takes longer to import
 
 # Whether a try passed, by `file::test[parameters]`.
 type Tries = Mapping[str, bool]
@@ -36,8 +34,6 @@ class Row:
     verdict: str  # held, broken, open
     tries: int
     why: str = ""
-    lane: int = 0  # how many of the tries said what serves HTTP/1.1
-    mitmproxy: int = 0
 
 
 def named() -> list[str]:
@@ -55,12 +51,6 @@ def is_of_any(tests: AbstractSet[str], name: str) -> bool:
     return name.partition("::")[0] in tests or name.partition("[")[0] in tests
 
 
-def path_of(name: str) -> str:
-    """Return what served HTTP/1.1 in a try, by its parameters; nothing if that was not chosen."""
-    _, _, parameters = name.rpartition("[")
-    return next((path for path in PATHS if path in parameters.removesuffix("]").split("-")), "")
-
-
 def judge(tried: Tries) -> list[Row]:
     """Return each row with its verdict: it holds when every try of every test of it passed, and there was one."""
     rows = []
@@ -72,12 +62,8 @@ def judge(tried: Tries) -> list[Row]:
             tries = {test: [name for name in tried if is_of(test, name)] for test in said}
             names = [name for names in tries.values() for name in names]
             broken = [test for test, names in tries.items() if not (names and all(tried[name] for name in names))]
-            paths = Counter(map(path_of, names))
-            failed = {path_of(name) for name in names if not tried[name]} - {""}
-            where = f" ({', '.join(sorted(failed))})" if failed else ""
             verdict = "broken" if broken else "held"
-            counts = {"tries": len(names), "lane": paths["lane"], "mitmproxy": paths["mitmproxy"]}
-            rows.append(Row(group=group, attack=attack, verdict=verdict, why=", ".join(broken) + where, **counts))
+            rows.append(Row(group=group, attack=attack, verdict=verdict, tries=len(names), why=", ".join(broken)))
     return rows
 
 
@@ -91,14 +77,11 @@ def write_report(rows: Sequence[Row]) -> Path:
 
 def score(rows: Sequence[Row]) -> list[str]:
     """Return the score by group, and every row that does not hold."""
-    lines = [f"{'group':<12} {'held':>10} {'tries':>6} {'lane':>6} {'mitmproxy':>9}"]
+    lines = [f"{'group':<12} {'held':>10} {'tries':>6}"]
     for group in (*dict.fromkeys(row.group for row in rows), "all"):
         mine = [row for row in rows if group in {row.group, "all"}]
         held = f"{sum(row.verdict == 'held' for row in mine)} of {len(mine)}"
-        tries, lane, mitmproxy = (
-            sum(count) for count in zip(*((row.tries, row.lane, row.mitmproxy) for row in mine), strict=True)
-        )
-        lines.append(f"{group:<12} {held:>10} {tries:>6} {lane:>6} {mitmproxy:>9}")
+        lines.append(f"{group:<12} {held:>10} {sum(row.tries for row in mine):>6}")
     return [*lines, *(f"{row.verdict}: {row.attack}: {row.why}" for row in rows if row.verdict != "held")]
 
 
@@ -113,7 +96,7 @@ td, th {{ padding: .2em .8em; text-align: left }}
 .open {{ color: #777 }}
 </style>
 <h1>What it withstands</h1>
-<table><tr><th>group<th>attack<th>verdict<th>tries<th>lane<th>mitmproxy<th>{rows}</table>
+<table><tr><th>group<th>attack<th>verdict<th>tries<th>{rows}</table>
 """
 
 
@@ -123,6 +106,5 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row) -> str:
-    counts = map(str, (row.tries, row.lane, row.mitmproxy))
-    cells = (row.group, row.attack, row.verdict, *counts, row.why)
+    cells = (row.group, row.attack, row.verdict, str(row.tries), row.why)
     return f"\n<tr class={row.verdict}><td>{'<td>'.join(map(html.escape, cells))}"

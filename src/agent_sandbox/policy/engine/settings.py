@@ -16,9 +16,9 @@ class Settings:
 
     `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
     its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
-    `http1`: what serves clients that speak HTTP/1.1; mitmproxy serves the others. `ask`: which requests wait for a
-    person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: the size in bytes above which uploads wait,
-    too; negative for no limit. `sign_commits`: the secret with the key that signs commits; empty for none.
+    `http1`: what clients that speak both versions get: HTTP/2, or HTTP/1.1 from the lane. `ask`: which requests wait
+    for a person, at most `ask_timeout` seconds; empty for none. `ask_uploads`: the size in bytes above which uploads
+    wait, too; negative for no limit. `sign_commits`: the secret with the key that signs commits; empty for none.
     """
 
     block_status: Literal[403, 418] = 403
@@ -29,7 +29,7 @@ class Settings:
     ask: str = field(default="", repr=False)
     ask_timeout: int = field(default=60, repr=False)
     ask_uploads: int = field(default=-1, repr=False)
-    http1: Literal["auto", "lane", "mitmproxy"] = field(default="auto", repr=False)
+    http1: Literal["auto", "lane"] = field(default="auto", repr=False)
     sign_commits: str = field(default="", repr=False)
 
     @property

@@ -99,7 +99,7 @@ class SettingsSpec(Strict):
 
     block_status: Written[Literal[403, 418]] = None
     inspect: Written[bool] = None
-    http1: Written[Literal["auto", "lane", "mitmproxy"]] = None
+    http1: Written[Literal["auto", "lane"]] = None
     reload: Written[Literal["restart", "watch"]] = None
     upstream: Written[UpstreamSpec] = None
     ask: Written[Annotated[AskSpec, AskForms]] = None

@@ -29,6 +29,13 @@ BELONGS = {
     ("settings", "engine"): "`http1` chooses what serves HTTP/1.1",
     ("rules", "paths"): "a rule has one path: `path: {glob: /v1/**}`",
 }
+# Values that a setting no longer takes, by place.
+REMOVED: Mapping[Location, Words] = {
+    ("settings", "http1", "mitmproxy"): (
+        "`http1: mitmproxy` is no longer supported, because mitmproxy serves only HTTP/2",
+        "remove it, or write the default, `http1: auto`",
+    ),
+}
 # Conditions of a rule, as people write them directly into an entry.
 CONDITIONS = {
     **dict.fromkeys(("method", "methods"), "methods: [GET]"),
@@ -167,6 +174,8 @@ def _unknown_word(details: ErrorDetails) -> Words:
 
 def _not_one_of(details: ErrorDetails) -> Words:
     value, expected = details["input"], details.get("ctx", {})["expected"]
+    if isinstance(value, str) and (removed := REMOVED.get((*details["loc"], value))):
+        return removed
     # Pydantic lists the words in quotes.
     right = {word.casefold(): word for word in re.findall("'([^']*)'", expected)}
     meant = right.get(value.strip().casefold()) if isinstance(value, str) else None

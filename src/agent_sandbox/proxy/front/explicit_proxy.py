@@ -93,10 +93,15 @@ class ExplicitProxy:
         else:
             from agent_sandbox.proxy.lane.choice import CannotServeError, open_session  # noqa: PLC0415 - not to start
 
+            rejection = Rejection(self._engine.record, peekable, writer)
             try:
                 session = await open_session(self._engine, tunnel, peekable, writer)
+            except RawTunnelError as fault:
+                rule = tunnel.decision.rule if tunnel.decision is not None else None
+                await rejection.refuse(fault, _record(tunnel.client, tunnel.host, tunnel.port, rule))
+                return
             except CannotServeError as why:
-                await Rejection(self._engine.record, peekable, writer).fail(str(why), tunnel)
+                await rejection.fail(str(why), tunnel)
                 return
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()

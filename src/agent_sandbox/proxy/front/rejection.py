@@ -11,7 +11,7 @@ from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, page, reason_phrase
 from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
-from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
 
 LINGER_SECONDS = 1.0
@@ -45,12 +45,9 @@ class Rejection:
         await self.kill(replace(line, event=Event.RAW_TUNNEL))
 
     async def fail(self, reason: str, tunnel: Tunnel) -> None:
-        """Close a connection that cannot be served, with a TLS alert or a response."""
+        """Close a TLS connection that cannot be served, with an alert."""
         line = AuditRecord(event=Event.FAULT, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
-        if tunnel.carries is Carries.TLS:
-            await self.kill(line, response=INTERNAL_ERROR)
-        else:
-            await self.deny(Denial(reason=reason, status=502, host=tunnel.host), line)
+        await self.kill(line, response=INTERNAL_ERROR)
 
     async def kill(self, line: AuditRecord, response: bytes = b"") -> None:
         """Write the audit record, send `response`, and close."""

@@ -1,4 +1,4 @@
-"""Choose what serves a client connection: our own HTTP/1.1 path, or mitmproxy, which also speaks HTTP/2.
+"""Choose what serves a client connection: the lane, which speaks HTTP/1.1, or mitmproxy, which speaks HTTP/2.
 
 A client that offers both versions gets HTTP/2 by default, and HTTP/1.1 with `settings: {http1: lane}`.
 """
@@ -6,7 +6,7 @@ A client that offers both versions gets HTTP/2 by default, and HTTP/1.1 with `se
 import asyncio
 from typing import Protocol
 
-from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.loading import load_session
@@ -14,7 +14,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import Reviewed
 from agent_sandbox.proxy.tls.contexts import HTTP1, HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.client_hello import BadHelloError, read_hello
+from agent_sandbox.proxy.wire.sniff import RawTunnelError, hello_in
 
 
 class CannotServeError(Exception):
@@ -31,9 +31,12 @@ class ClientSession(Reviewed, Protocol):
 async def open_session(
     engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter
 ) -> ClientSession:
-    """Return what serves the connection, by its first bytes and the policy in force. Raises `CannotServeError`."""
+    """Return what serves the connection, by its first bytes and the policy in force.
+
+    Raises `RawTunnelError` if its ClientHello cannot be read, `CannotServeError`.
+    """
     policy = engine.policy()
-    if not wants_mitmproxy(tunnel, reader.ahead, http1=http1_of(policy)):
+    if tunnel.carries is not Carries.TLS or not gets_http2(reader.ahead, http1=policy.settings.http1):
         return LaneSession(engine, tunnel, reader, writer)
     session = await load_session()
     if isinstance(session, str):
@@ -43,28 +46,15 @@ async def open_session(
     return session(engine, tunnel, reader, writer)
 
 
-def http1_of(policy: Policy) -> str:
-    """Return what serves HTTP/1.1 by the policy."""
-    return policy.settings.http1
+def gets_http2(data: bytes, *, http1: str) -> bool:
+    """Return whether a client gets HTTP/2, by its ClientHello and the setting `http1`: with `lane`, only if it must.
 
-
-def wants_mitmproxy(tunnel: Tunnel, hello: bytes, *, http1: str) -> bool:
-    """Return whether mitmproxy serves the client, by its first bytes and the setting `http1`.
-
-    It does if the client offers HTTP/2; with `lane`, only if it offers nothing else. It also does if the bytes cannot
-    be parsed.
+    Raises `RawTunnelError` if `data` does not begin with a whole, well-formed ClientHello.
     """
-    if http1 == "mitmproxy":
-        return True
-    if tunnel.carries is not Carries.TLS:
-        return False
-    try:
-        parsed = read_hello(hello)
-    except BadHelloError:
-        return True
-    if parsed is None:
-        return True
-    offered = _offered(parsed.protocols)
+    hello = hello_in(data)
+    if hello is None:
+        raise RawTunnelError("the ClientHello is incomplete")
+    offered = _offered(hello.protocols)
     return HTTP2 in offered and not (HTTP1 in offered and http1 == "lane")
 
 

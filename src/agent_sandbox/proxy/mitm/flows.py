@@ -17,7 +17,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
 
 # The hooks that mitmproxy runs on a flow, each a method of `FlowHooks`.
-STEPS = frozenset({"requestheaders", "request", "responseheaders", "response", "error", "websocket_end"})
+STEPS = frozenset({"requestheaders", "request", "responseheaders", "response", "error"})
 
 
 class ExchangeOwner:
@@ -90,16 +90,13 @@ class FlowHooks:
 
     def error(self, flow: http.HTTPFlow, owner: ExchangeOwner) -> None:
         """End the exchange of a flow that broke off."""
-        if owner.exchange is not None and flow.error is not None:
-            owner.exchange.error = flow.error.msg
-        self.websocket_end(flow, owner, name="error")
-
-    def websocket_end(self, flow: http.HTTPFlow, owner: ExchangeOwner, *, name: str = "websocket_end") -> None:
-        """End the exchange of a WebSocket."""
         exchange = owner.exchange
-        if exchange is not None:
-            exchange.status = flow.response.status_code if flow.response is not None else None
-            self._call(name, exchange)
+        if exchange is None:
+            return
+        if flow.error is not None:
+            exchange.error = flow.error.msg
+        exchange.status = flow.response.status_code if flow.response is not None else None
+        self._call("error", exchange)
 
     def _call(self, name: str, exchange: Exchange) -> None:
         for function in self._hooks.get(name, ()):

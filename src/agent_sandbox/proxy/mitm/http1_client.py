@@ -33,11 +33,7 @@ Commands = layer.CommandGenerator[None]
 HALF_A_HEAD = "the server closed the connection before the end of its response head"
 
 
-class CutConnection(commands.CloseConnection):
-    """Close without close_notify: the other side has only part of the message and must notice."""
-
-
-class AbortConnection(CutConnection):
+class AbortConnection(commands.CloseConnection):
     """Close with a reset, which the other side notices at once, even if data is still on its way."""
 
 
@@ -77,7 +73,6 @@ class StrictHttp1Client(Http1Client):
             yield AbortConnection(self.conn)
             return
         if isinstance(event, RequestHeaders):
-            self._start = ResponseStart()
             _frame(event)
         yield from super().send(event)
 

@@ -27,17 +27,17 @@ from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
 from agent_sandbox.proxy.mitm.coalesce import coalesce
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
-from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection, ExchangeOver
-from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
+from agent_sandbox.proxy.mitm.http1_client import AbortConnection, ExchangeOver
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
-from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, OwnConnection, StrictStream
+from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, MalformedHook, OwnConnection, StrictStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.contexts import HTTP2
-from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.tunnel import Tunnel
 
 Commands = layer.CommandGenerator[None]
+NOT_HTTP2 = "the client offered HTTP/2, but did not agree on it"
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Resumed(events.Event):
 
 
 class Spent(layer.Layer):
-    """Receives the timers of streams that have ended."""
+    """Ignores what comes for streams that have ended, and from a client that is refused."""
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
@@ -81,10 +81,9 @@ class Streams(dict[int, HttpStream]):
 class StrictHttpLayer(HttpLayer):
     """mitmproxy's HTTP layer, with our strict protocol classes."""
 
-    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits, sharing: Sharing | None = None) -> None:
+    def __init__(self, context: Context, limits: Limits, sharing: Sharing | None = None) -> None:
         # In `transparent` mode each request goes to context.server.address, whatever host it names.
-        super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
-        self._tunnel = tunnel
+        super().__init__(context, HTTPMode.transparent)
         self._limits = limits
         self.streams = Streams(self.command_sources, Spent(context.fork()))
         self._sharing = sharing
@@ -101,7 +100,12 @@ class StrictHttpLayer(HttpLayer):
             if isinstance(event, events.ConnectionClosed):
                 self._over.add(event.connection)
             return
-        server = self._server()
+        if self.context.client.alpn != HTTP2:  # its second ClientHello may offer something else than the first
+            self.connections[self.context.client] = Spent(self.context.fork())
+            yield MalformedHook(NOT_HTTP2)
+            yield CloseConnection(self.context.client)
+            return
+        server = StrictHttp2Server(self.context.fork(), self._limits)
         self.connections[self.context.client] = server
         yield from self.event_to_child(server, event)
 
@@ -127,12 +131,6 @@ class StrictHttpLayer(HttpLayer):
         source = self.command_sources.get(hook)
         return source if isinstance(source, StrictStream) else ExchangeOwner()
 
-    def _server(self) -> StrictHttp1Server | StrictHttp2Server:
-        context = self.context.fork()
-        if self.context.client.alpn == b"h2":
-            return StrictHttp2Server(context, self._limits)
-        return StrictHttp1Server(context, self._tunnel, self._limits)
-
     @override
     def make_stream(self, stream_id: int) -> Commands:
         self.streams[stream_id] = stream = StrictStream(self.context.fork(), stream_id, self._limits)
@@ -155,8 +153,7 @@ class StrictHttpLayer(HttpLayer):
 
     def _may_share(self, event: OwnConnection, server: SharedServer) -> bool:
         """Return whether to open `server`: for the only request in progress, if no open connection can carry it."""
-        is_alone = self.context.client.alpn == HTTP2 and len(self.streams) == 1
-        if not is_alone or self._sharing is None or not self._sharing.allows(server):
+        if len(self.streams) != 1 or self._sharing is None or not self._sharing.allows(server):
             return False
         known = (one for one in self.connections if one.connected or one in self.waiting_for_establishment)
         return not any(map(event.connection_spec_matches, known))
@@ -192,9 +189,7 @@ class RejectionTls(BulkTls, ClientTLSLayer):
 
     @override
     def send_close(self, command: CloseConnection) -> Commands:
-        # A truncated message must not look complete. After a half-close, close_notify was sent already.
-        is_open = self.conn.tls_established and self.conn.state & ConnectionState.CAN_WRITE
-        if is_open and not isinstance(command, CutConnection):
+        if self.conn.tls_established and self.conn.state & ConnectionState.CAN_WRITE:
             self.tls.shutdown()
             yield from self.tls_interact()
         yield from super().send_close(command)
@@ -221,14 +216,9 @@ class Destination(layer.Layer):
         self._abort = abort
         self._resume = resume
         self._sharing = sharing
-        if tunnel.carries is not Carries.PROXY:
-            context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
-        if tunnel.carries is Carries.TLS:
-            tls = RejectionTls(context)
-            tls.child_layer = self._http = StrictHttpLayer(context, tunnel, limits, sharing)
-            self._child: layer.Layer = tls
-        else:
-            self._child = self._http = StrictHttpLayer(context, tunnel, limits, sharing)
+        context.server = Server(address=(tunnel.host, tunnel.port), tls=True)
+        self._child: layer.Layer = RejectionTls(context)
+        self._child.child_layer = self._http = StrictHttpLayer(context, limits, sharing)
 
     @property
     def idle(self) -> bool:
@@ -247,8 +237,7 @@ class Destination(layer.Layer):
         if any(exchange.received.unpacking for exchange in self.exchanges):
             return COMPRESSED_READ
         searched = [exchange for exchange in self.exchanges if exchange.echoes]
-        is_small = any(exchange.response is None or exchange.websocket for exchange in searched)
-        return SMALL_READ if is_small else 0
+        return SMALL_READ if any(exchange.response is None for exchange in searched) else 0
 
     def held(self, *, to_client: bool) -> int:
         """Return how many bytes are buffered for the client, or for servers."""
@@ -256,12 +245,6 @@ class Destination(layer.Layer):
         client = self.context.client
         held = buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
         return held if to_client else held + waiting_bytes(self._http.streams.values())
-
-    @property
-    def behind(self) -> int:
-        """The number of HTTP/1 bytes received after a request that is not answered yet."""
-        end = self._http.connections.get(self.context.client)
-        return len(end.buf) if isinstance(end, StrictHttp1Server) else 0
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:

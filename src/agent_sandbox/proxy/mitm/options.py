@@ -10,7 +10,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
 
     connection_strategy: str = "lazy"  # connect only after a request is allowed
     rawtcp: bool = False  # never forward anything but HTTP
-    websocket: bool = True
+    websocket: bool = False  # HTTP/2 clients have no upgrade
     validate_inbound_headers: bool = True
     normalize_outbound_headers: bool = True
     store_streamed_bodies: bool = False

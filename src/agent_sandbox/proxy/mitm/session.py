@@ -29,7 +29,7 @@ from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.contexts import HTTP2
-from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
@@ -135,10 +135,8 @@ class Session(LiveConnectionHandler):
                 self._paused = False
 
     def _holds_much(self, *, to_client: bool) -> bool:
-        limits = self._engine.limits
-        if not to_client and self.layer.behind > limits.head_bytes:
-            return True
-        return self.layer.held(to_client=to_client) * max(1, self._engine.crowded) > limits.held_bytes
+        held = self.layer.held(to_client=to_client)
+        return held * max(1, self._engine.crowded) > self._engine.limits.held_bytes
 
     def abort(self) -> None:
         """Reset the client's connection and all server connections opened for it."""
@@ -194,14 +192,13 @@ class Session(LiveConnectionHandler):
             host, port, *_ = peer.address or ("", 0)
             if not revision.decide_connect(host, port).allowed:
                 self._drop(peer)
-        if is_outlived and self.layer.idle:
+        if not is_outlived:
+            return bool(replaced.ended)
+        if self.layer.idle:
             self.abort()
-            return True
-        ended = bool(replaced.ended) or is_outlived
-        if ended and (self.client.alpn != HTTP2 or is_outlived):
-            # Leave the client time to read the reason.
+        else:  # leave the client time to read the reason
             asyncio.get_running_loop().call_later(LINGER_SECONDS, client.transport.abort)
-        return ended
+        return True
 
     @property
     def _grants(self) -> tuple[Rule, ...]:
@@ -298,8 +295,7 @@ class Session(LiveConnectionHandler):
         return asyncio.get_running_loop().call_later(self._engine.limits.hello_seconds, time_out)
 
     def _may_dial(self, address: tuple[str, int]) -> bool:
-        tunnel = self._tunnel
-        return tunnel.refused is None and (tunnel.carries is Carries.PROXY or address == (tunnel.host, tunnel.port))
+        return self._tunnel.refused is None and address == (self._tunnel.host, self._tunnel.port)
 
     async def _not_opened(self, command: commands.OpenConnection, why: NotReached) -> None:
         command.connection.error = why

@@ -157,9 +157,8 @@ class Sharing:
         self._streams: dict[Connection, SharedStream] = {}
 
     def allows(self, server: SharedServer) -> bool:
-        """Return whether the policy allows shared connections, and the server is not known to lack HTTP/1.1."""
-        is_on = self._engine.policy().settings.http1 != "mitmproxy"
-        return is_on and server.destination not in pool_of(self._engine).without_http1
+        """Return whether the server is not known to lack HTTP/1.1."""
+        return server.destination not in pool_of(self._engine).without_http1
 
     async def open(self, server: SharedServer, *, read_size: Callable[[], int] = lambda: LARGE_READ) -> SharedStream:
         """Take a connection from the pool, or open one.

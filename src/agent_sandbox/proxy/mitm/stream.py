@@ -12,7 +12,6 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import DropStream, GetHttpConnection, HttpStream, SendHttp
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
-    HttpEvent,
     RequestData,
     RequestEndOfMessage,
     RequestHeaders,
@@ -32,13 +31,11 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.http1_client import NoResponse
 from agent_sandbox.proxy.mitm.shared_server import REFUSES_HTTP1, SharedServer, shared_server
-from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.upstream.dialler import NotReached
-from agent_sandbox.proxy.wire.http1_head import SWITCHING
 from agent_sandbox.proxy.wire.message import misspelt_framing
 
 Commands = layer.CommandGenerator[None]
@@ -64,13 +61,6 @@ class MalformedHook(commands.StartHook):  # type: ignore[no-untyped-call]
     reason: str
 
 
-@dataclass
-class MalformedBody(HttpEvent):
-    """The request body is malformed. mitmproxy's own event for this would prevent any response."""
-
-    reason: str
-
-
 class OwnConnection(GetHttpConnection):
     """Requests a connection that has carried the same secrets or none, so that no other secret can be echoed on it.
 
@@ -92,7 +82,7 @@ class OwnConnection(GetHttpConnection):
 
 
 class StrictStream(HttpStream, ExchangeOwner):
-    """Sends denials early, and our own responses for server failures, the same for every protocol version."""
+    """Sends denials early, and our own responses for server failures."""
 
     flow: http.HTTPFlow | None = None  # type: ignore[assignment]
 
@@ -117,8 +107,6 @@ class StrictStream(HttpStream, ExchangeOwner):
     def _handle_event(self, event: events.Event) -> Commands:
         if isinstance(event, AbortRequest):
             yield from self.abort(event.denial)
-        elif isinstance(event, MalformedBody):
-            yield from self._refuse_body(event.reason)
         elif isinstance(event, events.Wakeup):
             yield from self._read_no_further("the request body did not arrive in time", status=408)
         else:
@@ -185,10 +173,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     @override
     def send_response(self, already_streamed: bool = False) -> Commands:
         yield from super().send_response(already_streamed)
-        response, is_over = self._flow.response, self.server_state == self.state_done
-        if not is_over or response is None or response.status_code == SWITCHING:
-            return
-        if self.client_state == self.state_stream_request_body:
+        if self.server_state == self.state_done and self.client_state == self.state_stream_request_body:
             # mitmproxy would first send the rest of the request, which the audit record does not count, and only then
             # the end of the response.
             self.client_state = self.state_done
@@ -301,16 +286,6 @@ class StrictStream(HttpStream, ExchangeOwner):
             yield SendHttp(RequestHeaders(self.stream_id, self._flow.request, end_stream=True), self.context.server)
             yield SendHttp(RequestEndOfMessage(self.stream_id), self.context.server)
 
-    def _refuse_body(self, reason: str) -> Commands:
-        if self._held:
-            yield from self._read_no_further(reason, status=400)
-            return
-        exchange = self.exchange
-        denial = Denial(status=400, reason=reason) if exchange is None else exchange.denial(reason, status=400)
-        if exchange is not None:
-            exchange.abort(denial)
-        yield from self.abort(denial)
-
     @override
     def check_killed(self, emit_error_hook: bool) -> layer.CommandGenerator[bool]:
         is_killed = yield from super().check_killed(emit_error_hook)
@@ -362,21 +337,6 @@ class StrictStream(HttpStream, ExchangeOwner):
     def _flow(self) -> http.HTTPFlow:
         assert self.flow is not None  # noqa: S101 - mitmproxy sets it before it calls anything that needs it
         return self.flow
-
-    @override
-    def passthrough(self, event: events.Event) -> Commands:
-        if isinstance(event, AbortRequest):
-            event = RequestEndOfMessage(self.stream_id)  # as if the client had left
-        yield from super().passthrough(event)
-
-    @override
-    def flow_done(self) -> Commands:
-        if self._flow.websocket is None:
-            yield from super().flow_done()
-        else:
-            self.child_layer = WebSocketRelay(self.context, self._flow, self.exchange, self._limits)
-            self._handle_event = self.passthrough  # type: ignore[method-assign] # as mitmproxy does
-            yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
 
     def _fail(self, why: NotReached) -> Commands:
         exchange = self.exchange

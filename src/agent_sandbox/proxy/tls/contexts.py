@@ -32,11 +32,11 @@ RENEW_SECONDS = 24 * 3600
 class TlsStart(Struct, kw_only=True):
     """A TLS handshake. A hook sets `connection` before it; without one, the proxy closes the connection.
 
-    `http2` is whether the client speaks HTTP/2; only then may the server. `protocols`: what a client may choose.
+    `http2` is whether the client speaks HTTP/2; only then may the server. `protocols`: what the client may get.
     """
 
     http2: bool = False
-    protocols: tuple[bytes, ...] = (HTTP2, HTTP1)
+    protocols: tuple[bytes, ...] = (HTTP2,)
     connection: SSL.Connection | None = None
 
 
@@ -136,7 +136,6 @@ def _context(method: int) -> SSL.Context:
 
 
 def _select_protocol(connection: SSL.Connection, offers: list[bytes]) -> Any:  # noqa: ANN401 - bytes, or pyOpenSSL's private sentinel
-    # Choose by our own preference, like other servers: some clients list HTTP/1.1 first although they prefer HTTP/2.
     return next(
         (protocol for protocol in connection.get_app_data() if protocol in offers), SSL.NO_OVERLAPPING_PROTOCOLS
     )

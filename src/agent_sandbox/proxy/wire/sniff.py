@@ -46,7 +46,7 @@ def name_in_hello(data: bytes) -> str | None:
     """
     if not looks_like_tls(data):
         raise RawTunnelError("not TLS")
-    hello = _read(data)
+    hello = hello_in(data)
     if hello is None:
         return None
     if len(hello.names) != 1:
@@ -62,14 +62,15 @@ def name_in_hello(data: bytes) -> str | None:
 
 
 def _hello_fits(data: bytes, host: str) -> bool:
-    hello = _read(data)
+    hello = hello_in(data)
     if hello is None:
         return False
     _check_name(hello, host)
     return True
 
 
-def _read(data: bytes) -> Hello | None:
+def hello_in(data: bytes) -> Hello | None:
+    """Return the ClientHello in `data`, None while it is incomplete. Raises `RawTunnelError` if it is malformed."""
     try:
         return read_hello(data)
     except BadHelloError as error:

@@ -40,7 +40,7 @@ NO_WIDER = {
     "inspect": (None, True),
     "reload": (None, "restart"),
     "ask_timeout": (None, Settings().ask_timeout),
-    "http1": (None, "auto", "lane", "mitmproxy"),
+    "http1": (None, "auto", "lane"),
 }
 # These restrict what other layers allow, so they also count for a project that allows nothing itself.
 ASKED_APART = frozenset({"deny", "ask", "ceiling", "upstream", "budget"})

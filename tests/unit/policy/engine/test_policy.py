@@ -43,7 +43,7 @@ def test_a_digest_does_not_depend_on_how_the_policy_is_written(policy_of: Policy
     [
         "deny: [c.test]",
         "settings: {block_status: 418}",
-        "settings: {http1: mitmproxy}",
+        "settings: {http1: lane}",
         "settings: {sign_commits: git.key}",
         "allow: [GET https://c.test/]",
     ],

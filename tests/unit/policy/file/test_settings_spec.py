@@ -14,7 +14,7 @@ CA = Authorities(name="corp-ca.pem (sha256 0a1b)", pem="...")
 
 
 def test_returns_only_the_settings_that_are_written() -> None:
-    written = {"http1": "mitmproxy", "inspect": False, "reload": "watch"}
+    written = {"http1": "lane", "inspect": False, "reload": "watch"}
     assert SettingsSpec.model_validate(written).values(HERE, None) == written
     assert SettingsSpec().values(HERE, None) == {}
 

@@ -53,7 +53,7 @@ def test_joins_a_reason_over_several_lines_to_one_line() -> None:
         ({"settings": {"block_status": 500}}, [(("settings", "block_status"), "literal_error")]),
         ({"settings": {"inspect": None}}, [(("settings", "inspect"), "invalid_value")]),
         ({"settings": {"reload": "never"}}, [(("settings", "reload"), "literal_error")]),
-        ({"settings": {"http1": "nginx"}}, [(("settings", "http1"), "literal_error")]),
+        ({"settings": {"http1": "mitmproxy"}}, [(("settings", "http1"), "literal_error")]),
         ([], [((), "model_type")]),
     ],
 )

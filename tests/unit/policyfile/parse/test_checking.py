@@ -113,6 +113,14 @@ def test_returns_the_spec_of_a_valid_document() -> None:
         ("settings: {inspect: 0}", "p:1:21: `true` or `false` expected, not `0`"),
         ("settings: {inspect: }", "p:1:21: no value; remove the key, or give it a value"),
         ("settings: {block_stat: 403}", "p:1:12: unknown key 'block_stat'; did you mean `block_status`?"),
+        (
+            "settings: {http1: mitmproxy}",
+            (
+                "p:1:19: `http1: mitmproxy` is no longer supported, because mitmproxy serves only HTTP/2; "
+                "remove it, or write the default, `http1: auto`"
+            ),
+        ),
+        ("settings: {http1: nginx}", "p:1:19: invalid value 'nginx'; write 'auto' or 'lane'"),
         ("settings: {engine: lane}", "p:1:12: unknown key 'engine'; `http1` chooses what serves HTTP/1.1"),
         (
             "tests: [{}]",

@@ -9,7 +9,6 @@ import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy, decide_connect
-from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
@@ -19,6 +18,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.pool import ServerPool
+from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from client_hellos import hello
 from layer_harness import hooks_of
 from memory_streams import memory_streams
@@ -27,6 +27,7 @@ from table_tests import each
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.net.peekable_reader import PeekableReader
     from agent_sandbox.proxy.upstream.dialler import Dialler
 
@@ -181,31 +182,24 @@ async def test_a_client_hello_without_a_server_name_gets_an_alert(stage: Stage) 
     assert stage.lines[0].reason.startswith("sni_missing")
 
 
-@pytest.mark.parametrize("carries", [Carries.TLS, Carries.HTTP])
-async def test_a_connection_that_cannot_be_served_gets_an_answer_and_a_record(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, carries: Carries
+@pytest.mark.parametrize(
+    ("fault", "event", "answer"),
+    [
+        (CannotServeError("mitmproxy cannot be imported"), Event.FAULT, b"\x15\x03\x03\x00\x02\x02\x50"),
+        (RawTunnelError("the ClientHello is incomplete"), Event.RAW_TUNNEL, b""),
+    ],
+)
+async def test_a_connection_that_cannot_be_served_is_closed_and_recorded(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, fault: Exception, event: Event, answer: bytes
 ) -> None:
     async def open_session(*_: object) -> object:
-        raise CannotServeError("mitmproxy cannot be imported")
+        raise fault
 
     monkeypatch.setattr(choice, "open_session", open_session)
-    tls = carries is Carries.TLS
-    got = await stage.serve(CONNECT, hello(b"a.test") if tls else HTTP)
-    answer = got.removeprefix(ESTABLISHED)
-    if tls:
-        assert answer == b"\x15\x03\x03\x00\x02\x02\x50"
-    else:
-        assert answer.startswith(b"HTTP/1.1 502 ")
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"] == "mitmproxy cannot be imported"
-    line = AuditRecord(
-        event=Event.FAULT,
-        reason="mitmproxy cannot be imported",
-        host="a.test",
-        port=443,
-        client="10.0.0.3:5",
-        status=None if tls else 502,
-    )
-    assert stage.lines == [line]
+    assert await stage.serve(CONNECT, hello(b"a.test")) == ESTABLISHED + answer
+    (line,) = stage.lines
+    assert (line.event, line.decision, line.reason) == (event, "deny", str(fault))
+    assert (line.host, line.port, line.client) == ("a.test", 443, "10.0.0.3:5")
 
 
 async def test_limits_the_time_and_size_of_heads_and_first_messages(

@@ -3,18 +3,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.lane import choice
-from agent_sandbox.proxy.lane.choice import CannotServeError, open_session, wants_mitmproxy
+from agent_sandbox.proxy.lane.choice import CannotServeError, gets_http2, open_session
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from lane_stage import OPEN, PLAIN, SECURE, LaneStage, pair_of_sockets
 
 if TYPE_CHECKING:
@@ -34,60 +35,91 @@ def real_hello(*protocols: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("tunnel", "hello", "wanted"),
+    ("offers", "wanted"),
     [
-        (PLAIN, b"GET / HTTP/1.1\r\n", False),
-        (OPEN, b"GET http://a.test/ HTTP/1.1\r\n", False),
-        (SECURE, real_hello("http/1.1"), False),
-        (SECURE, real_hello(), False),
-        (SECURE, real_hello("h2", "http/1.1"), True),
-        (SECURE, real_hello("h2"), True),
-        (SECURE, real_hello("h2", "other"), True),
-        (SECURE, real_hello("\x0a\x0a", "http/1.1", "h2", "h2"), True),
-        (SECURE, real_hello("h2", "x\x08http/1.1"), True),
-        (SECURE, real_hello("other", "x\x02h2"), False),
-        (SECURE, b"", True),
-        (SECURE, b"no TLS", True),
+        (["http/1.1"], False),
+        ([], False),
+        (["h2", "http/1.1"], True),
+        (["h2"], True),
+        (["h2", "other"], True),
+        (["\x0a\x0a", "http/1.1", "h2", "h2"], True),
+        (["h2", "x\x08http/1.1"], True),
+        (["other", "x\x02h2"], False),
     ],
 )
-def test_clients_that_offer_http2_get_mitmproxy(tunnel: Tunnel, hello: bytes, *, wanted: bool) -> None:
-    assert wants_mitmproxy(tunnel, hello, http1="auto") is wanted
-    assert wants_mitmproxy(tunnel, hello, http1="mitmproxy")
+def test_clients_that_offer_http2_get_it(offers: list[str], *, wanted: bool) -> None:
+    assert gets_http2(real_hello(*offers), http1="auto") is wanted
 
 
 @pytest.mark.parametrize("others", [["http/1.1"], ["http/1.1", "other"], []])
 def test_clients_that_offer_both_versions_get_http1_if_the_policy_forces_the_lane(others: list[str]) -> None:
-    assert wants_mitmproxy(SECURE, real_hello("h2", *others), http1="lane") is not bool(others)
+    assert gets_http2(real_hello("h2", *others), http1="lane") is not bool(others)
+
+
+class Connection:
+    """A connection with its first bytes, under a policy."""
+
+    def __init__(self, policy: Policy, tunnel: Tunnel, data: bytes) -> None:
+        self.engine = LaneStage(policy).engine
+        self._tunnel = tunnel
+        self._data = data
+
+    async def kind(self) -> type[object]:
+        """Return the class of the session that serves it."""
+        (reader, writer), (_, other) = await pair_of_sockets()
+        try:
+            other.write(self._data)
+            peekable = PeekableReader(reader, Place(Held()))
+            while self._data and len(peekable.ahead) < len(self._data):
+                await peekable.more()
+            return type(await open_session(self.engine, self._tunnel, peekable, writer))
+        finally:
+            for one in (writer, other):
+                one.transport.abort()
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "tunnel", "data", "kind"),
     [
-        ("domains: [a.test]", LaneSession),
-        ("settings: {http1: mitmproxy}", Session),
-        ("settings: {http1: lane}", LaneSession),
-        ("settings: {http1: auto}", LaneSession),
+        ("domains: [a.test]", PLAIN, b"GET / HTTP/1.1\r\n", LaneSession),
+        ("domains: [a.test]", OPEN, b"GET http://a.test/ HTTP/1.1\r\n", LaneSession),
+        ("domains: [a.test]", OPEN, real_hello("h2"), LaneSession),
+        ("domains: [a.test]", SECURE, real_hello(), LaneSession),
+        ("domains: [a.test]", SECURE, real_hello("h2", "http/1.1"), Session),
+        ("settings: {http1: auto}", SECURE, real_hello("h2", "http/1.1"), Session),
+        ("settings: {http1: lane}", SECURE, real_hello("h2", "http/1.1"), LaneSession),
+        ("settings: {http1: lane}", SECURE, real_hello("h2"), Session),
     ],
 )
-async def test_the_policy_chooses_what_serves_http1(
-    policy: Callable[[str], Policy], text: str, kind: type[object]
+async def test_the_offered_protocols_and_the_policy_choose_what_serves_a_client(
+    policy: Callable[[str], Policy], text: str, tunnel: Tunnel, data: bytes, kind: type[object]
 ) -> None:
-    engine = LaneStage(policy(text)).engine
-    (reader, writer), (_, other) = await pair_of_sockets()
-    session = await open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
-    assert isinstance(session, kind)
-    session.abort()
-    for one in (writer, other):
-        one.transport.abort()
-    await asyncio.sleep(0)
-    assert cast("object", session)
+    assert await Connection(policy(text), tunnel, data).kind() is kind
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "the ClientHello is incomplete"),
+        (real_hello("h2")[:-1], "the ClientHello is incomplete"),
+        (b"no TLS", "malformed ClientHello: not a TLS handshake record"),
+        (b"\x16\x03\x01\0\4\2\0\0\0", "malformed ClientHello: the first TLS message is not a ClientHello"),
+    ],
+)
+async def test_refuses_a_connection_whose_client_hello_cannot_be_read(
+    policy: Callable[[str], Policy], data: bytes, why: str
+) -> None:
+    connection = Connection(policy("domains: [a.test]"), SECURE, data)
+    with pytest.raises(RawTunnelError, match=f"^{why}$"):
+        await connection.kind()
+    assert not connection.engine.sessions
 
 
 async def test_decides_on_the_tunnel_again_after_a_reload_during_the_import(
     policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = [policy("domains: [a.test]"), policy("domains: [b.test]")]
-    engine = replace(LaneStage(rules[0]).engine, policy=lambda: rules[0])
     tunnel = replace(SECURE, decision=decide_connect(rules[0], host="a.test", port=443))
 
     async def load() -> type[Session]:
@@ -95,13 +127,10 @@ async def test_decides_on_the_tunnel_again_after_a_reload_during_the_import(
         return Session
 
     monkeypatch.setattr(choice, "load_session", load)
-    (reader, writer), (_, other) = await pair_of_sockets()
-    session = await open_session(engine, tunnel, PeekableReader(reader, Place(Held())), writer)
-    assert isinstance(session, Session)
+    connection = Connection(rules[0], tunnel, real_hello("h2"))
+    connection.engine = replace(connection.engine, policy=lambda: rules[0])
+    assert await connection.kind() is Session
     assert tunnel.refused == decide_connect(rules[0], host="a.test", port=443)
-    for one in (writer, other):
-        one.transport.abort()
-    await asyncio.sleep(0)
 
 
 async def test_closes_a_connection_that_needs_mitmproxy_if_the_import_fails(
@@ -111,11 +140,7 @@ async def test_closes_a_connection_that_needs_mitmproxy_if_the_import_fails(
         return "mitmproxy cannot be imported"
 
     monkeypatch.setattr(choice, "load_session", load)
-    engine = LaneStage(policy("settings: {http1: mitmproxy}")).engine
-    (reader, writer), (_, other) = await pair_of_sockets()
+    connection = Connection(policy("domains: [a.test]"), SECURE, real_hello("h2"))
     with pytest.raises(CannotServeError, match=r"^mitmproxy cannot be imported$"):
-        await open_session(engine, PLAIN, PeekableReader(reader, Place(Held())), writer)
-    assert not engine.sessions
-    for one in (writer, other):
-        one.transport.abort()
-    await asyncio.sleep(0)
+        await connection.kind()
+    assert not connection.engine.sessions

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
-from layer_harness import PLAIN, Http2Wire, Wire
+from layer_harness import Wire
 
 
 def test_no_bytes_are_buffered_over_http1() -> None:
-    assert buffered_bytes([Wire(PLAIN).layer._http]) == 0
+    assert buffered_bytes([Wire().layer._http]) == 0
 
 
 def test_counts_bytes_that_an_http2_client_does_not_accept() -> None:
-    wire = Http2Wire()
-    wire.request()
+    wire = Wire()
+    wire.ask()
     wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000))
     ends = wire.layer._http.connections
     assert buffered_bytes(ends.values()) == 100_000 - 65_535
@@ -19,13 +19,13 @@ def test_counts_bytes_that_an_http2_client_does_not_accept() -> None:
 
 
 def test_counts_body_bytes_that_arrive_while_the_server_is_being_dialled() -> None:
-    wire = Wire(PLAIN)
+    wire = Wire()
     wire.patient = True
-    wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n" + bytes(300))
-    wire.client_sends(bytes(400))
+    number = wire.ask("/x", ("content-length", "1000"), method="POST", body=bytes(300), ends=False)
+    wire.more(number, bytes(400))
     assert waiting_bytes(wire.layer._http.streams.values()) == 700
     assert (wire.layer.held(to_client=False), wire.layer.held(to_client=True)) == (700, 0)
     wire.reached()
-    wire.client_sends(bytes(300))
+    wire.more(number, bytes(300), ends=True)
     assert wire.layer.held(to_client=False) == 0
     assert wire.to_server.endswith(bytes(1000))

@@ -17,13 +17,12 @@ from agent_sandbox.proxy.mitm.flows import NOT_DECIDED, ExchangeOwner, FlowHooks
 from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
-from layer_harness import PLAIN, Http2Wire, LetThrough, Wait, Wire, hooks_of
+from layer_harness import LetThrough, Wait, Wire, hooks_of
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.exchange.exchange import Exchange
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
-GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -180,7 +179,7 @@ def test_failed_flow_keeps_its_error() -> None:
     assert mapped.run("error").error == "gone"
 
 
-@pytest.mark.parametrize("name", ["response", "error", "websocket_end"])
+@pytest.mark.parametrize("name", ["response", "error"])
 def test_sets_the_status_that_the_client_got_when_an_exchange_ends(name: str) -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
@@ -214,15 +213,11 @@ class Seen(LetThrough):
         self.exchanges.append(weakref.ref(exchange))
 
 
-@pytest.mark.parametrize("http2", [False, True])
-def test_no_exchange_outlives_its_flow(*, http2: bool) -> None:
+def test_no_exchange_outlives_its_flow() -> None:
     seen = Seen()
-    wire = Http2Wire(seen) if http2 else Wire(PLAIN, seen)
+    wire = Wire(seen)
     for _ in range(5):
-        if isinstance(wire, Http2Wire):
-            wire.request()
-        else:
-            wire.client_sends(GET)
+        wire.ask()
         wire.server_sends(OK)
     assert len(seen.exchanges) == 5
     gc.collect()
@@ -237,7 +232,7 @@ def test_adds_no_metadata_to_flows() -> None:
 
 def test_kills_the_response_of_a_flow_without_an_exchange() -> None:
     mapped = Mapped(response=True)
-    for name in ("request", "response", "error", "websocket_end"):
+    for name in ("request", "response", "error"):
         getattr(mapped.hooks, name)(mapped.flow, mapped.owner)
         assert mapped.flow.response
         assert mapped.flow.response.stream is False

@@ -31,7 +31,9 @@ from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
 from http2_stage import GONE
-from layer_harness import Wait, hooks_of
+from http2client import Http2Streams
+from http2client import fields as request_fields
+from layer_harness import PLAIN, Wait, hooks_of, without_tls
 from memory_streams import memory_streams
 
 if TYPE_CHECKING:
@@ -43,10 +45,9 @@ if TYPE_CHECKING:
 
     type TwoKinds = Callable[..., Http2Stage]
 
-GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 RESET = struct.pack("ii", 1, 0)
-PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
 
 
 STAGES: list[Stage] = []
@@ -83,9 +84,34 @@ class Stage:
         )
         STAGES.append(self)
         self.session = Session(engine, tunnel, PeekableReader(self.client, Place(Held())), writer)
+        self.session.client.alpn = b"h2"
+        without_tls(self.session.layer)
+        self.session.layer._http._sharing = None  # each connection is one that mitmproxy opens
+        self.streams, self._read = Http2Streams(), 0
 
     def connect(self) -> Streams:
         return self.server, self.server_writer
+
+    def ask(self, path: str = "/x", *, body: bytes | None = None, ends: bool = True) -> None:
+        """Have the client send a request, or its beginning."""
+        self.streams.begin(request_fields(path, "a.test", "POST" if body else "GET", "http"), body, ends=ends)
+        self.client.feed_data(self.streams.h2.data_to_send())
+
+    def got(self, number: int = 1) -> tuple[str, bytes]:
+        """Return the status that the client got on a stream, or how it ended, and the body."""
+        data = self.to_client.written[self._read :]
+        self._read += len(data)
+        if data:
+            self.streams.take(data)
+        return (*self.streams.happened[number], "")[-2:][0], self.streams.received[number]
+
+    async def served(self) -> tuple[str, bytes]:
+        """Serve until nothing happens any more, have the client leave, and return what it got."""
+        serving = asyncio.create_task(self.session.handle_client())
+        await turns()
+        self.client.feed_eof()
+        await serving
+        return self.got()
 
 
 class Dialling:
@@ -100,14 +126,17 @@ class Dialling:
         return self.stage.dial()
 
 
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def test_forwards_a_request_to_the_server_and_its_response_to_the_client() -> None:
     stage = Stage()
-    stage.client.feed_data(GET)
+    stage.ask()
     stage.server.feed_data(OK)
-    stage.server.feed_eof()
-    await stage.session.handle_client()
-    assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
-    assert stage.lines == []
+    assert await stage.served() == ("200", b"ok")
+    assert (stage.to_server.written, stage.lines) == (GET, [])
 
 
 async def test_refused_server_connection_is_answered_with_403() -> None:
@@ -117,9 +146,8 @@ async def test_refused_server_connection_is_answered_with_403() -> None:
         raise DialError(Refused("inside"))
 
     stage.dial = refuse
-    stage.client.feed_data(GET)
-    await stage.session.handle_client()
-    assert stage.to_client.written.startswith(b"HTTP/1.1 403 Forbidden")
+    stage.ask()
+    assert (await stage.served())[0] == "403"
 
 
 @pytest.mark.parametrize("error", [ValueError(), asyncio.CancelledError()])
@@ -130,10 +158,9 @@ async def test_answers_a_request_if_dialling_raises_an_error(error: BaseExceptio
         raise error
 
     stage.dial = fall_over
-    stage.client.feed_data(GET)
+    stage.ask()
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    await stage.session.handle_client()
-    assert b"an error in the proxy, or a cancellation" in stage.to_client.written
+    assert b"an error in the proxy, or a cancellation" in (await stage.served())[1]
 
 
 NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
@@ -204,15 +231,6 @@ async def test_abort_ignores_a_client_connection_that_is_already_gone() -> None:
     stage.session.transports[stage.session.client] = kept
 
 
-async def test_forwards_an_explicit_proxy_request_to_the_host_that_it_names() -> None:
-    stage = Stage(Tunnel(client="", carries=Carries.PROXY))
-    stage.client.feed_data(GET.replace(b"/x", b"http://a.test/x"))
-    stage.server.feed_data(OK)
-    stage.server.feed_eof()
-    await stage.session.handle_client()
-    assert stage.to_client.written == OK
-
-
 async def test_pauses_a_sender_while_too_many_bytes_are_buffered_for_the_other_side() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     held, steps = [20, 20, 5], []
@@ -248,6 +266,7 @@ async def test_pauses_reading_for_as_long_as_expensive_work_took(monkeypatch: py
 async def test_reads_connections_that_are_or_can_become_http2_in_small_parts() -> None:
     session = Stage().session
     client = session.client
+    client.alpn = None
     seen = [session._read_size(client)]
     client.tls = True
     for alpn in (None, b"http/1.1", b"h2"):
@@ -290,24 +309,6 @@ async def test_counts_a_session_only_while_it_serves() -> None:
     assert stage.session._engine.crowded == 0
 
 
-async def test_pauses_a_client_that_sends_too_many_requests_before_a_response() -> None:
-    stage = Stage(limits=Limits(head_bytes=60))
-    serving = await started(stage)
-    keep_alive = GET.replace(b"Connection: close\r\n", b"")
-    stage.client.feed_data(keep_alive * 4)
-    await asyncio.sleep(0)
-    stage.client.feed_data(GET)
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert (stage.to_server.written, stage.session.layer.behind) == (keep_alive, len(keep_alive) * 3)
-    for _ in range(5):
-        stage.server.feed_data(OK)
-        for _step in range(10):
-            await asyncio.sleep(0)
-    await serving
-    assert (stage.to_client.written, stage.to_server.written) == (OK * 5, keep_alive * 4 + GET)
-
-
 async def test_does_not_pause_a_second_side_while_the_first_is_paused() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     stage.session._paused = True
@@ -334,17 +335,14 @@ async def test_drain_writers_does_not_fail_after_the_client_has_left(monkeypatch
 async def test_abort_also_ends_a_server_connection_that_accepts_no_more_data() -> None:
     stage = Stage()
     serving = await started(stage)
-    keep_alive = GET.replace(b"Connection: close\r\n", b"")
-    stage.client.feed_data(keep_alive)
-    stage.server.feed_data(OK)
-    for _ in range(10):
-        await asyncio.sleep(0)
+    stage.ask(body=b"half", ends=False)
+    await turns()
     assert stage.to_server.protocol
     stage.to_server.protocol.pause_writing()
-    stage.client.feed_data(keep_alive)
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert (serving.done(), stage.to_server.written, stage.to_server.ended) == (False, keep_alive * 2, "")
+    stage.streams.h2.send_data(1, b"more")
+    stage.client.feed_data(stage.streams.h2.data_to_send())
+    await turns()
+    assert (serving.done(), stage.to_server.written.endswith(b"more\r\n"), stage.to_server.ended) == (False, True, "")
     stage.session.abort()
     await serving
     assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
@@ -362,8 +360,7 @@ def revised(old: str, new: str) -> PolicyTransition:
 
 async def started(stage: Stage) -> asyncio.Task[None]:
     serving = asyncio.create_task(stage.session.handle_client())
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns()
     return serving
 
 
@@ -394,9 +391,8 @@ async def test_a_connection_with_a_request_that_the_new_policy_denies_lingers_be
     monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
     stage = Stage()
     serving = await started(stage)
-    stage.client.feed_data(GET.replace(b"Connection: close\r\n", b""))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    stage.ask()
+    await turns()
     assert await stage.session.review(revised("a.test", "b.test")) is True
     assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
     await asyncio.sleep(0.03)
@@ -405,10 +401,9 @@ async def test_a_connection_with_a_request_that_the_new_policy_denies_lingers_be
     await serving
 
 
-async def test_keeps_the_http2_connection_when_a_review_ends_one_stream() -> None:
+async def test_keeps_the_connection_when_a_review_ends_one_stream() -> None:
     stage = Stage()
     serving = await started(stage)
-    stage.session.client.alpn = b"h2"
 
     def handle(event: events.Event) -> list[commands.Command]:
         event.ended = 1  # type: ignore[attr-defined] # it is told of one event alone
@@ -420,29 +415,11 @@ async def test_keeps_the_http2_connection_when_a_review_ends_one_stream() -> Non
     serving.cancel()
 
 
-async def test_a_new_policy_ends_only_the_server_connections_of_an_explicit_proxy_connection() -> None:
-    stage = Stage(Tunnel(client="", carries=Carries.PROXY))
-    serving = await started(stage)
-    stage.client.feed_data(b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n")
-    stage.server.feed_data(OK)
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert stage.to_client.written == OK
-    assert await stage.session.review(revised("b.test", "a.test")) is False
-    assert stage.to_server.ended == ""
-    assert await stage.session.review(revised("a.test", "b.test")) is False
-    assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
-    stage.client.feed_eof()
-    stage.server.feed_eof()
-    await serving
-
-
 async def dialling(stage: Stage) -> asyncio.Task[None]:
     stage.reached.clear()
     serving = await started(stage)
-    stage.client.feed_data(GET)
-    for _ in range(10):
-        await asyncio.sleep(0)
+    stage.ask()
+    await turns()
     return serving
 
 
@@ -452,10 +429,9 @@ async def test_a_new_policy_that_denies_the_host_cancels_the_dialling() -> None:
     (server,) = [peer for peer in stage.session.transports if isinstance(peer, Server)]
     stage.policy = allowing("b.test")
     await stage.session.review(revised("a.test", "b.test"))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns()
     assert server not in stage.session.transports
-    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    assert stage.got()[0] == "502"
     stage.reached.set()
     stage.client.feed_eof()
     await serving
@@ -469,9 +445,10 @@ async def test_a_new_policy_that_allows_the_host_does_not_cancel_the_dialling() 
     assert await stage.session.review(revised("a.test", "a.test")) is False
     stage.reached.set()
     stage.server.feed_data(OK)
-    stage.server.feed_eof()
+    await turns()
+    stage.client.feed_eof()
     await serving
-    assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
+    assert (stage.to_server.written, stage.got()) == (GET, ("200", b"ok"))
 
 
 async def test_closes_a_server_that_the_policy_at_the_end_of_dialling_denies() -> None:
@@ -479,9 +456,11 @@ async def test_closes_a_server_that_the_policy_at_the_end_of_dialling_denies() -
     serving = await dialling(stage)
     stage.policy = allowing("b.test")
     stage.reached.set()
+    await turns()
+    stage.client.feed_eof()
     await serving
     assert (stage.to_server.written, stage.to_server.ended) == (b"", "aborted")
-    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    assert stage.got()[0] == "502"
 
 
 async def test_a_new_policy_answers_a_request_that_waits_for_a_free_connection_with_502() -> None:
@@ -490,9 +469,8 @@ async def test_a_new_policy_answers_a_request_that_waits_for_a_free_connection_w
         await stage.session.max_conns["a.test", 80].acquire()
     serving = await dialling(stage)
     await stage.session.review(revised("a.test", "b.test"))
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    await turns()
+    assert stage.got()[0] == "502"
     stage.client.feed_eof()
     await serving
 
@@ -519,15 +497,10 @@ async def test_reset_sets_so_linger_on_an_open_socket_and_aborts(
     assert stage.to_client.ended == "aborted"
 
 
-async def turns() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 async def test_keeps_a_request_that_a_grant_allowed_when_the_policy_is_reloaded() -> None:
     stage = Stage(REFUSED, Wait())
     serving = await started(stage)
-    stage.client.feed_data(GET)
+    stage.ask()
     await turns()
     (exchange,) = stage.session.layer.exchanges
     assert exchange.waiting
@@ -544,10 +517,10 @@ async def test_keeps_a_request_that_a_grant_allowed_when_the_policy_is_reloaded(
     assert await stage.session.review(revised("b.test", "c.test")) is False
     assert await stage.session.review(revised("a.test", "b.test")) is False
     stage.server.feed_data(OK)
+    await turns()
     stage.client.feed_eof()
-    stage.server.feed_eof()
     await serving
-    assert stage.to_client.written == OK
+    assert stage.got() == ("200", b"ok")
 
 
 @pytest.mark.usefixtures("http1")

@@ -32,7 +32,6 @@ from lane_stage import PLAIN, YES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_sandbox.policy import Policy
     from agent_sandbox.policy.engine.rule import Rule
     from http2_stage import Http2Stage
     from lane_stage import Pair
@@ -249,9 +248,7 @@ async def test_keeps_the_secrets_that_were_sent_with_the_connection(stage: Stage
 
 
 @pytest.mark.parametrize("protocol", [b"", b"h2"])
-async def test_remembers_a_server_that_does_not_choose_http1(
-    stage: Stage, protocol: bytes, policy: Callable[[str], Policy]
-) -> None:
+async def test_remembers_a_server_that_does_not_choose_http1(stage: Stage, protocol: bytes) -> None:
     async with stage() as on:
         sharing = Sharing(on.engine, PLAIN)
         with chosen(protocol), pytest.raises(DialError) as refused:
@@ -261,8 +258,6 @@ async def test_remembers_a_server_that_does_not_choose_http1(
         assert await on.get(reader=(await on.server())[0]) in (b"", b"reset")
         on.pool.clear()
         assert sharing.allows(server_for())
-        on.policy = policy("domains: [a.test]\nsettings: {http1: mitmproxy}")
-        assert not sharing.allows(server_for())
 
 
 async def test_remembers_a_server_that_refuses_http1(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

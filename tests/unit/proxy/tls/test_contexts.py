@@ -10,7 +10,7 @@ from OpenSSL import SSL
 
 from agent_sandbox.proxy.tls import contexts as subject
 from agent_sandbox.proxy.tls.authority import Authority, load_authority, now_utc
-from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls, TlsStart
+from agent_sandbox.proxy.tls.contexts import HTTP1, ClientTls, ServerTls, TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 
@@ -40,8 +40,14 @@ def authority(tmp_path: Path) -> Authority:
     return load_authority(tmp_path, now=now_utc())
 
 
-def accepting(authority: Authority, host: str, *, client_tls: ClientTls | None = None) -> SSL.Connection:
-    begun = TlsStart()
+def accepting(
+    authority: Authority,
+    host: str,
+    *,
+    client_tls: ClientTls | None = None,
+    protocols: tuple[bytes, ...] = (HTTP1,),
+) -> SSL.Connection:
+    begun = TlsStart(protocols=protocols)
     (client_tls or ClientTls(authority, now=now_utc)).tls_start_client(begun, tunnel(host))
     assert begun.connection
     return begun.connection
@@ -72,9 +78,19 @@ def test_client_and_server_complete_a_handshake_for_the_decided_host(
 def test_offers_the_server_the_protocol_of_the_client(
     authority: Authority, tmp_path: Path, *, http2: bool, wanted: bytes
 ) -> None:
-    server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test", http2=http2)
+    client = connecting(authority, tmp_path, "a.test", http2=http2)
+    server = accepting(authority, "a.test", protocols=(b"h2", b"http/1.1"))
     talk(client, server)
     assert (client.get_alpn_proto_negotiated(), server.get_alpn_proto_negotiated()) == (wanted, wanted)
+
+
+@pytest.mark.parametrize(("protocols", "chosen"), [((b"h2",), b"h2"), ((b"http/1.1",), b"http/1.1"), ((b"x",), b"")])
+def test_chooses_only_a_protocol_that_the_client_may_get(
+    authority: Authority, tmp_path: Path, protocols: tuple[bytes, ...], chosen: bytes
+) -> None:
+    client = connecting(authority, tmp_path, "a.test", http2=True)
+    talk(client, accepting(authority, "a.test", protocols=protocols))
+    assert client.get_alpn_proto_negotiated() == chosen
 
 
 def test_sends_several_tls_records_in_one_call(authority: Authority, tmp_path: Path) -> None:

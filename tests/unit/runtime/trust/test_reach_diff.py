@@ -165,9 +165,9 @@ def test_reports_a_new_merge_mode_replace_on_a_host_without_inspection() -> None
         ("reload: watch", "reload: restart", False),
         ("inspect: true", "inspect: false", True),
         ("reload: restart", "reload: watch", True),
-        ("http1: mitmproxy", "block_status: 403", False),
+        ("http1: lane", "block_status: 403", False),
         ("http1: auto", "http1: lane", False),
-        ("http1: lane", "http1: mitmproxy", False),
+        ("http1: lane", "http1: auto", False),
     ],
 )
 def test_reports_a_changed_setting_only_if_it_widens(before: str, after: str, *, told: bool) -> None:

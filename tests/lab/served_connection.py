@@ -1,4 +1,4 @@
-"""One client connection, served in this process by either HTTP/1.1 path, without a clock: what each side got of it.
+"""One client connection, served in this process without a clock: what each side got of it.
 
 Nothing here depends on speed. Data on a pair of sockets has arrived when `send` returns, so the loop is stepped until
 neither side gets anything more.
@@ -7,15 +7,18 @@ neither side gets anything more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, override
 
+from h2.exceptions import ProtocolError
+
 from agent_sandbox.policy.match.credential_kind import KINDS
-from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.ask.grant_book import Scope
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.decide.access_log import AccessLog
@@ -25,16 +28,15 @@ from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import hook, hook_table
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.loading import load_session
 from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
 from asking_world import World
 from certificates import make_authority
+from http2client import Http2Streams
 from independent_parsers import read_by_h11
 from lane_stage import untrusting
-from proxy_stand import PATHS
 from tls_in_memory import TlsEnd
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ domains:
       - {path: {prefix: /a}}
       - {path: {prefix: /echo}}
       - {path: {exact: /small}, max_body: 5}
-      - {path: {exact: /graphql}, schemes: [http], graphql: {query: [viewer]}}
+      - {path: {exact: /graphql}, graphql: {query: [viewer]}}
 deny:
   - host: allowed.test
     rules: [{path: {prefix: /a/secret}}]
@@ -82,19 +84,19 @@ class Answer:
 OK = Answer(pieces=(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",))
 
 
+# What a client sends: bytes, or the frames that it prepares.
+type Packet = bytes | Callable[[Http2Streams], object]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The result of one client connection.
+    """The result of one client connection."""
 
-    Two are equal however many server connections they took: `by_connection` is left out.
-    """
-
-    dialled: set[tuple[str, int]]
     forwarded: bytes  # in the order of arrival, on whichever connections
-    by_connection: list[bytes] = field(compare=False)
+    by_connection: list[bytes]
     returned: bytes
     closed: bool  # by the proxy, before the client left
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[dict[str, Any]]
 
 
 class Echoing:
@@ -125,11 +127,14 @@ class Secured:
         )
         self._of_server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._of_server.load_cert_chain(folder / "leaf.pem")
-        self._of_client = untrusting()
+        self._of_server.set_alpn_protocols(["http/1.1"])
 
-    def client(self) -> TlsEnd:
+    def client(self, *protocols: str) -> TlsEnd:
         """Return a client's end."""
-        return TlsEnd(self._of_client, of_server=False, host="allowed.test")
+        context = untrusting()
+        if protocols:
+            context.set_alpn_protocols([*protocols])
+        return TlsEnd(context, of_server=False, host="allowed.test")
 
     def server(self) -> TlsEnd:
         """Return a server's end."""
@@ -204,11 +209,13 @@ def send(client: socket.socket, data: bytes) -> bool:
 
 
 class Connection:
-    """A client connection to one of the paths."""
+    """A client connection. With `http2`, its client speaks HTTP/2 within TLS."""
 
-    def __init__(self, policy: Policy, answers: tuple[Answer, ...], secured: Secured | None = None) -> None:
+    def __init__(
+        self, policy: Policy, answers: tuple[Answer, ...], secured: Secured | None = None, *, http2: bool = False
+    ) -> None:
         self.records: list[dict[str, Any]] = []
-        self.dialled: set[tuple[str, int]] = set()
+        self.streams = Http2Streams() if http2 else None
         self.arrived = bytearray()
         self.servers: list[ServerSide] = []
         self.returned = b""
@@ -236,9 +243,8 @@ class Connection:
     def _keep(self, line: bytes) -> None:
         self.records.append({key: value for key, value in json.loads(line).items() if key not in OWN})
 
-    async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(self, _: str, __: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a server, as a dialler does."""
-        self.dialled.add((host, port))
         ours, theirs = socket.socketpair()
         server = ServerSide(self._answers, self.arrived, self._secured.server() if self._secured else None)
         try:
@@ -251,7 +257,7 @@ class Connection:
                 theirs.close()
             raise
 
-    async def serve(self, packets: tuple[bytes, ...], *, halves: bool) -> Seen:
+    async def serve(self, packets: tuple[Packet, ...], *, halves: bool = False) -> Seen:
         """Send the packets in order, and the end if wanted; return the result."""
         theirs, ours = socket.socketpair()
         ours.settimeout(0)
@@ -275,7 +281,6 @@ class Connection:
             pool.clear()
         await self._until_quiet(None)
         return Seen(
-            dialled=self.dialled,
             forwarded=bytes(self.arrived),
             by_connection=[server.raw for server in self.servers],
             returned=self.returned,
@@ -283,17 +288,25 @@ class Connection:
             records=self.records,
         )
 
-    async def _say(self, client: socket.socket, packets: tuple[bytes, ...]) -> bool:
+    async def _say(self, client: socket.socket, packets: tuple[Packet, ...]) -> bool:
         """Send the packets; all but the first within TLS, if it is wanted. Return whether the proxy has closed."""
         closed = False
         for packet in packets:
-            closed |= not closed and not send(client, packet if self._tls is None else self._tls.wrap(packet))
+            closed |= not closed and not send(client, self._prepared(packet))
             closed |= await self._settle(client)
             if self._secured is not None and self._tls is None:  # the tunnel is open
-                self._tls = self._secured.client()
+                self._tls = self._secured.client(*(["h2"] if self.streams else []))
                 closed |= not closed and not send(client, self._tls.take()[1])
                 closed |= await self._settle(client)
         return closed
+
+    def _prepared(self, packet: Packet) -> bytes:
+        if not isinstance(packet, bytes):
+            assert self.streams is not None
+            with contextlib.suppress(ProtocolError):  # after an error, the proxy has closed the stream
+                packet(self.streams)
+            packet = self.streams.h2.data_to_send()
+        return packet if self._tls is None else self._tls.wrap(packet)
 
     async def _settle(self, client: socket.socket) -> bool:
         """Exchange data until no side has any left. Return whether the proxy has closed the connection."""
@@ -336,30 +349,10 @@ class Connection:
         if self._tls is not None:
             data, back = self._tls.take(data)
             send(client, back)
+            if self.streams is not None and data:
+                self.streams.take(data)
+                send(client, self._tls.wrap(self.streams.h2.data_to_send()))
         self.returned += data
 
     def _so_far(self) -> tuple[int, ...]:
         return len(self.returned), len(self.records), len(self.servers), len(self.arrived)
-
-
-class BothPaths:
-    """The same bytes through both paths, one after the other."""
-
-    def __init__(self, folder: Path, policy: str) -> None:
-        asyncio.run(load_session())  # in a thread, which the first connection would wait for
-        self.policies = {}
-        for name in PATHS:
-            file = folder / name / "policy.yaml"  # records name the file
-            file.parent.mkdir()
-            file.write_text(f"{policy}settings: {{http1: {name}}}\n")
-            self.policies[name] = load_policy(file)
-
-    def seen(
-        self, packets: tuple[bytes, ...], answers: tuple[Answer, ...] = (), *, halves: bool = False
-    ) -> tuple[Seen, Seen]:
-        """Return the results on the lane and on mitmproxy's path."""
-        lane, other = (asyncio.run(self._one(name, packets, answers, halves=halves)) for name in PATHS)
-        return lane, other
-
-    async def _one(self, name: str, packets: tuple[bytes, ...], answers: tuple[Answer, ...], *, halves: bool) -> Seen:
-        return await Connection(self.policies[name], answers).serve(packets, halves=halves)
