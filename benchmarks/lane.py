@@ -1,4 +1,4 @@
-"""The lane beside mitmproxy's layers, both in our proxy, round by round in turn."""
+"""The costs of our proxy: HTTP/1.1 clients, served by the lane, and HTTP/2 clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from benchmarks.table import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATHS = ("lane", "mitmproxy")
 ROUNDS = 3
 CONNECTIONS, REQUESTS, FAR = 60, 300, 7
 CROWD, TURNS = 32, 40
@@ -134,20 +133,14 @@ def delayed(port: int, *, one_way: float = ONE_WAY) -> Iterator[int]:
 
 
 def rows() -> list[Row]:
-    """Measure both paths in turn."""
-    figures: dict[str, defaultdict[str, list[float]]] = {path: defaultdict(list) for path in PATHS}
+    """Measure everything."""
+    figures: defaultdict[str, list[float]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         port = stack.enter_context(upstream(folder))
         away = stack.enter_context(delayed(port))
-        for turn in range(ROUNDS):
-            for path in PATHS if turn % 2 == 0 else PATHS[::-1]:
-                by = f"settings: {{http1: {path}}}\n"
-                with ours(folder, port, more=by) as server, ours(folder, away, more=by) as far:
-                    new_connections(Client(server))
-                    measure(server, far, figures[path])
-    lane, other = (figures[path] for path in PATHS)
-    return [
-        Row(figure=title, unit=unit, ours=lane[key], other=other[key], beside="mitmproxy", goal=goal)
-        for key, title, unit, goal in WANTED
-    ]
+        for _ in range(ROUNDS):
+            with ours(folder, port) as server, ours(folder, away) as far:
+                new_connections(Client(server))
+                measure(server, far, figures)
+    return [Row(figure=title, unit=unit, ours=figures[key], goal=goal) for key, title, unit, goal in WANTED]

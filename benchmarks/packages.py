@@ -154,7 +154,7 @@ def rows() -> list[Row]:
 
 
 def _row(figure: str, install: Install, place: Place, port: int) -> Row:
-    with ours(place, "lane") as server:
+    with ours(place) as server:
         proxy = (f"http://127.0.0.1:{server.port}", server.ca)
         sides = ((f"https://{HOST}:{port}", proxy), (f"https://{NEAR}:{port}", None))
         seconds: tuple[list[float], list[float]] = ([], [])

@@ -1,4 +1,4 @@
-"""Both of our HTTP/1.1 paths beside the peers that are installed, round by round in turn, through one client."""
+"""Our proxy beside the peers that are installed, round by round in turn, through one client."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.client import Client
-from benchmarks.servers import Server, ours, upstream
+from benchmarks.client import Client, Http2Client
+from benchmarks.servers import ours, upstream
 from benchmarks.table import Row
 from benchmarks.without import WITHOUT
 
@@ -25,7 +25,6 @@ CONNECTIONS = 40
 REQUESTS = 600
 BODY = 200 * 1024 * 1024
 BLOCK = b"x" * 1024 * 1024
-MITMPROXY = "settings: {http1: mitmproxy}\n"  # most shims are in its path
 
 REQUEST, CONNECTION, DOWN, UP = "kept-alive request", "new connection", "200 MB down", "200 MB up"
 START, IDLE, STOP = "start", "idle memory", "stop"
@@ -38,13 +37,15 @@ MADE_FOR: dict[str, tuple[str, ...]] = {
     "EngineOptions": EXCHANGE,
     "hooks run in place": EXCHANGE,
     "coalesce": EXCHANGE,
-    "bulk_tls": BODIES,
+    "bulk_tls": (DOWN,),
     "TLS writes of several records": BODIES,
     "BulkReader": BODIES,
     "BodyBuffer": BODIES,
     "certificates kept": (CONNECTION,),
     "nothing (the noise of this measurement)": (REQUEST, CONNECTION, DOWN, UP, START, IDLE, STOP),
 }
+# These are in mitmproxy's layers, which serve only clients that get HTTP/2.
+OVER_HTTP2 = frozenset({"type check of messages off", "EngineOptions", "hooks run in place", "coalesce", "bulk_tls"})
 
 
 def requests(client: Client) -> None:
@@ -82,16 +83,16 @@ TRAFFIC: dict[str, Callable[[Client], None]] = {
 PER = {REQUEST: REQUESTS, CONNECTION: CONNECTIONS}
 
 
-def spent(server: Server, figure: str) -> float:
+def spent(client: Client, figure: str) -> float:
     """Return the CPU milliseconds that one piece of the traffic costs."""
-    before = server.cpu()
-    TRAFFIC[figure](Client(server))
+    server, before = client.server, client.server.cpu()
+    TRAFFIC[figure](client)
     return 1000 * (server.cpu() - before) / PER.get(figure, 1)
 
 
 def started(folder: Path, port: int, without: str) -> dict[str, float]:
     """Return what a start and a stop cost."""
-    with ours(folder, port, without=without, more=MITMPROXY) as server:
+    with ours(folder, port, without=without) as server:
         begun, memory = server.cpu(), server.memory()
         return {START: 1000 * begun, IDLE: memory, STOP: 1000 * (server.stop() - begun)}
 
@@ -115,15 +116,14 @@ def measured(folder: Path, port: int, shim: str) -> list[Row]:
     traffic = [figure for figure in figures if figure in TRAFFIC]
     if traffic:
         with contextlib.ExitStack() as stack:
-            servers = {
-                on: stack.enter_context(ours(folder, port, without=code[on], more=MITMPROXY)) for on in (True, False)
-            }
+            servers = {on: stack.enter_context(ours(folder, port, without=code[on])) for on in (True, False)}
+            kind = Http2Client if shim in OVER_HTTP2 else Client
             for server in servers.values():
-                connections(Client(server))
+                connections(kind(server))
             for turn in range(ROUNDS):
                 for figure in traffic:
                     for on in in_turn(turn):
-                        got[figure, on].append(spent(servers[on], figure))
+                        got[figure, on].append(spent(kind(servers[on]), figure))
     return [
         Row(
             figure=f"{shim}: {figure}",

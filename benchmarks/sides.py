@@ -1,4 +1,4 @@
-"""The proxies to compare: our two HTTP/1.1 paths, and each peer that is installed.
+"""The proxies to compare: ours, and each peer that is installed.
 
 Each is led to the servers by their real ports: a client asks for `bench.test:PORT`, and that name is this machine. Ours
 and mitmdump run in the proxy's image, with its Python, if a Docker engine answers.
@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from benchmarks.image import PYTHON
@@ -101,11 +100,11 @@ def launched(*argv: str | Path) -> Iterator[tuple[subprocess.Popen[str], int, fl
 
 
 @contextlib.contextmanager
-def ours(place: Place, path: str) -> Iterator[Server]:
-    """Run our proxy with one of its HTTP/1.1 paths."""
-    policy, state = place.folder / f"{path}.yaml", place.folder / f"state-{path}"
+def ours(place: Place) -> Iterator[Server]:
+    """Run our proxy."""
+    policy, state = place.folder / "policy.yaml", place.folder / "state"
     ports = [*place.ports]
-    policy.write_text(f"version: 1\nsettings: {{http1: {path}}}\ndomains: [{{host: {HOST}, ports: {ports}}}]\n")
+    policy.write_text(f"version: 1\ndomains: [{{host: {HOST}, ports: {ports}}}]\n")
     command = place.python(
         "-P", "-m", "agent_sandbox.proxy", "run", "--policy", policy, "--listen", "127.0.0.1:0", "--state", state,
         "--upstream-ca", place.folder / "ca.crt", *(f"--resolve={HOST}:{port}:127.0.0.1:{port}" for port in ports),
@@ -209,11 +208,7 @@ Start = Callable[[Place], AbstractContextManager[Server]]
 
 def sides() -> dict[str, Start]:
     """Return what can be measured here, and say what was left out and why."""
-    found: dict[str, Start] = {
-        "lane": partial(ours, path="lane"),
-        "mitmproxy path": partial(ours, path="mitmproxy"),
-        "mitmdump": mitmdump,
-    }
+    found: dict[str, Start] = {"lane": ours, "mitmdump": mitmdump}
     if shutil.which("squid") and Path("/usr/lib/squid/security_file_certgen").exists():
         found["squid"] = squid
     else:
