@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, override
 
 import pytest
@@ -13,9 +13,12 @@ from hypothesis import HealthCheck, settings
 import branch_cover
 import durations
 import score
+from engine import CommandError
+from turns import ON_THE_ENGINE, best_for, turn
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
 # The parent process may ignore signals, as `nohup` and background jobs do. Programs that the tests start would
 # inherit that, and a shell cannot trap what was ignored when it started.
@@ -68,21 +71,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-# All tests that use the engine.
-ON_THE_ENGINE = (
-    *("tests/conformance/", "tests/e2e/", "tests/golden/test_accepted.py"),
-    *(f"tests/shell/test_{name}.py" for name in ("image", "refusals", "rules", "verify")),
-)
-# About half of their time. No test of theirs changes what the other half uses.
-SECOND_HALF = tuple(
-    f"tests/e2e/test_{name}.py"
-    for name in (
-        *("agents", "clients", "clock", "clones", "first_day", "keys", "lifecycle", "refusals"),
-        *("secrets", "trust", "workspace"),
-    )
-)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--attacks` and `--branches`."""
     parser.addoption("--attacks", action="store_true", help="run the tests that attack/rows.yaml names, and no others")
@@ -90,11 +78,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the tests that use the engine, which take longest, and leave out others than attacks if asked to."""
-    items.sort(key=lambda item: not item.nodeid.startswith(ON_THE_ENGINE))
+    """Begin with the tests that use the engine, the longest first, and leave out others than attacks if asked to."""
+    items.sort(key=lambda item: turn(item.nodeid.partition("::")[0]))
     for item in items:
         if item.get_closest_marker("docker") and not item.nodeid.startswith(ON_THE_ENGINE):
-            raise pytest.UsageError(f"{item.nodeid} is marked docker, but tests/conftest.py does not list its file")
+            raise pytest.UsageError(f"{item.nodeid} is marked docker, but tests/lab/turns.py does not list its file")
     if config.getoption("--attacks"):
         tests = {*score.named()}
         by_choice: dict[bool, list[pytest.Item]] = {True: [], False: []}
@@ -104,19 +92,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=by_choice[False])
 
 
+FAILED = pytest.StashKey[CommandError | None]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # so before the time limit of the test begins
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Build what a test on the engine needs, or wait until it is built."""
+    if item.get_closest_marker("docker"):
+        from prepared import prepare_item  # noqa: PLC0415 # imports most of the product, which few tests of a unit do
+
+        item.stash[FAILED] = prepare_item(item)
+    return (yield)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail if what the test needs could not be built."""
+    if failed := item.stash.get(FAILED, None):
+        raise failed
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "LoadScopeScheduling":
-    """Give two workers the tests that use the engine, half of them each, and the others the rest, file by file."""
+    """Give the tests file by file: those that use the engine to all workers but the last, to which the others."""
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 # `make test-lowest` runs without it
 
-    class TwoWorkersHaveTheEngine(LoadScopeScheduling):  # type: ignore[misc] # untyped
+    class LastWorkerHasNoEngine(LoadScopeScheduling):  # type: ignore[misc] # untyped
         @override
         def _split_scope(self, nodeid: str) -> str:
-            if not nodeid.startswith(ON_THE_ENGINE):
-                return nodeid.partition("::")[0]
-            return "engine, second half" if nodeid.startswith(SECOND_HALF) else "engine"
+            return nodeid.partition("::")[0]
 
-    return TwoWorkersHaveTheEngine(config, log)
+        @override
+        def _assign_work_unit(self, node: "WorkerController") -> None:
+            is_last = node.gateway.id == f"gw{self.numnodes - 1}"
+            self.workqueue.move_to_end(best_for(self.workqueue, on_engine=not is_last), last=False)
+            super()._assign_work_unit(node)
+
+    return LastWorkerHasNoEngine(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,10 +37,9 @@ def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
     remove_network()
 
 
-@pytest.fixture(scope="module")
-def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projects]:
-    """Make projects whose stacks are removed after the module."""
-    folder = tmp_path_factory.mktemp("projects")
+@contextmanager
+def projects_in(folder: Path, internet: Internet) -> Iterator[Projects]:
+    """Make projects whose stacks are removed at the end."""
     for parent in (folder, folder.parent):
         parent.chmod(0o755)  # the stack's users are not the user who runs the tests
     made = Projects(internet, folder)
@@ -48,9 +48,25 @@ def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture(scope="module")
-def claude(projects: Projects) -> Project:
-    """A running stack of Claude Code with its own image."""
-    project = projects.make("app", "claude")
-    use_own_image(project)
-    project.sandbox("up")
-    return project
+def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projects]:
+    """Make projects whose stacks are removed after the module."""
+    with projects_in(tmp_path_factory.mktemp("projects"), internet) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shared(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A stack of Claude Code with its own image, for all modules of a worker."""
+    with projects_in(tmp_path_factory.mktemp("shared"), internet) as made:
+        project = made.make("app", "claude")
+        use_own_image(project)
+        yield project
+
+
+@pytest.fixture(scope="module")
+def claude(shared: Project) -> Iterator[Project]:
+    """The shared stack, running. A module leaves it with the policy that it found."""
+    policy = shared.policy.read_text()
+    shared.sandbox("up")
+    yield shared
+    shared.write_policy(policy)

@@ -33,6 +33,7 @@ from chromium import PROGRAMS
 from engine import ROOT, agent_sandbox, run
 from fake_forge import ROOT as FORGE
 from people import answers, answers_on_page, on_page, read_first, sees, sees_on_page, watching
+from prepared import build_project
 from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
@@ -56,10 +57,14 @@ TALKING = [(name, talk) for name in TALKED for talk in (TALKS[name] if EVERY els
 SERVICES = sorted({talk.service for _, talk in TALKING})
 
 
+def prepare() -> None:
+    agent_sandbox("build", *TRIED)
+    build_project(*TALKED)
+
+
 @pytest.mark.parametrize("name", TRIED)
 def test_the_version_command_works_without_a_network_and_the_image_runs_as_dev(name: str) -> None:
     manifest = load_manifest(TEMPLATES, name)
-    agent_sandbox("build", name)
     image = f"agent-sandbox/{name}:{agent_sandbox('--version').stdout.split()[-1]}"
     program, *words = manifest.version_command
     done = run("docker", "run", "--rm", "--network=none", f"--entrypoint={program}", image, *words)
@@ -76,7 +81,6 @@ SERVERS = (
 @pytest.mark.parametrize("name", [name for name in TRIED if load_manifest(TEMPLATES, name).mcp])
 def test_an_agent_lists_the_mcp_servers_that_are_configured_for_it(name: str) -> None:
     manifest = load_manifest(TEMPLATES, name)
-    agent_sandbox("build", name)
     image = f"agent-sandbox/{name}:{agent_sandbox('--version').stdout.split()[-1]}"
     assert manifest.mcp is not None
     said = {"file": manifest.mcp.file, "key": manifest.mcp.key, "servers": manifest.mcp.entries(SERVERS)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine import run
+from prepared import build_project
 from real_stacks import trust
 
 if TYPE_CHECKING:
@@ -59,10 +60,19 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+def prepare() -> None:
+    files = {"service.Dockerfile": DOCKERFILE, "sandbox.yaml": project_file()}
+    build_project("claude", files={f".devcontainer/{name}": text for name, text in files.items()})
+
+
+def project_file(**more: dict[str, Any]) -> str:
+    """Return a project file with the working service and `more` services."""
+    return json.dumps({"version": 1, "agents": ["claude"], "beside": {"kept": KEPT, **more}})
+
+
 def declare(project: Project, **more: dict[str, Any]) -> None:
     """Write a project file with the working service and `more` services, and trust it."""
-    file = {"version": 1, "agents": ["claude"], "beside": {"kept": KEPT, **more}}
-    (project.path / ".devcontainer" / "sandbox.yaml").write_text(json.dumps(file))
+    (project.path / ".devcontainer" / "sandbox.yaml").write_text(project_file(**more))
     trust(project.path)
 
 

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from prepared import build_project
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from real_stacks import Project, Projects
 
 OWNER = 1234  # neither root nor the image's usual 1000
+
+
+def prepare() -> None:
+    build_project("claude", owner=OWNER)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from client_stand import FRESH, clients_image, remove_bazaar, remove_clients_image, run_client, start_bazaar
+from client_stand import FRESH, IMAGE, clients_image, remove_bazaar, run_client, start_bazaar
 from client_table import Client, clients
 from fake_forge import TOKEN
 from real_stacks import WORK, trust
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 SECONDS = 60
 
 
+def prepare() -> None:
+    clients_image()
+
+
 @pytest.fixture(scope="module")
 def box(projects: Projects, internet: Internet) -> Iterator[Project]:
     """A stack whose agent container has all the clients."""
-    image = clients_image()
     start_bazaar(internet)
     project = projects.make("clients", "claude")
     override = json.loads(project.override.read_text())
-    override["services"]["agent"] = {"image": image}
+    override["services"]["agent"] = {"image": IMAGE}
     project.override.write_text(json.dumps(override))
     trust(project.path)
     project.allow(WORK)
     project.compose("up", "--detach", "--wait")
     yield project
-    project.compose("down", "--volumes", "--timeout=0")
     remove_bazaar()
-    remove_clients_image()
 
 
 def named(rows: list[Client]) -> pytest.MarkDecorator:

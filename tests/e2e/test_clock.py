@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine import proxy_image, run
+from engine import proxy_image
+from prepared import build_image
 from real_stacks import LAB, trust
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 IMAGE = "agent-sandbox-test-clock"
 RIGHT = "+0"
+
+
+def prepare() -> None:
+    build_image(IMAGE, LAB / "clock", proxy_image())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +52,8 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stack(projects: Projects, clock: Path) -> Iterator[Project]:
+def stack(projects: Projects, clock: Path) -> Project:
     """A stack whose proxy reads its clock offset from that file."""
-    run("docker", "build", "--quiet", f"--build-arg=BASE={proxy_image()}", "--tag", IMAGE, LAB / "clock")
     project = projects.make("clock", "claude")
     override = json.loads(project.override.read_text())
     proxy = override["services"]["proxy"]
@@ -58,9 +62,7 @@ def stack(projects: Projects, clock: Path) -> Iterator[Project]:
     project.allow("allowed.test")
     trust(project.path)
     project.sandbox("up")
-    yield project
-    project.compose("down", "--volumes", "--timeout=0")
-    run("docker", "image", "rm", "--force", IMAGE)
+    return project
 
 
 @pytest.fixture(autouse=True)

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     from real_stacks import Projects
 
 
-@pytest.fixture(scope="session")
-def devcontainer(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
-    """The real CLI at the locked version. It runs without a network, because it would check for updates."""
-    folder = tmp_path_factory.mktemp("devcontainer-cli")
+INSTALLED = ROOT / "build" / "devcontainer-cli"
+
+
+def prepare() -> None:
+    INSTALLED.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(ROOT / "tests" / "e2e" / "devcontainer-cli" / name, folder)
-    run("npm", "ci", "--no-audit", "--no-fund", cwd=folder)
-    return ("unshare", "--net", folder / "node_modules" / ".bin" / "devcontainer")
+        shutil.copy(ROOT / "tests" / "e2e" / "devcontainer-cli" / name, INSTALLED)
+    run("npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", cwd=INSTALLED)
+
+
+@pytest.fixture(scope="session")
+def devcontainer() -> tuple[str | Path, ...]:
+    """The real CLI at the locked version. It runs without a network, because it would check for updates."""
+    return ("unshare", "--net", INSTALLED / "node_modules" / ".bin" / "devcontainer")
 
 
 def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:

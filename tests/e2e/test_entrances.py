@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS, use_own_image
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+    from collections.abc import Iterator
+
+    from real_stacks import Project
 
 UNSET = tuple(
     word
@@ -30,12 +32,13 @@ FETCH = {
 
 
 @pytest.fixture(scope="module")
-def open_project(projects: Projects) -> Project:
-    project = projects.make("names", "claude")
-    use_own_image(project)
-    project.allow("allowed.test")
-    project.sandbox("up")
-    return project
+def open_project(claude: Project) -> Iterator[Project]:
+    policy = claude.policy.read_text()
+    claude.allow("allowed.test")
+    claude.sandbox("proxy", "reload")
+    yield claude
+    claude.write_policy(policy)
+    claude.sandbox("proxy", "reload")
 
 
 def unproxied(project: Project, *command: str) -> tuple[int, str]:

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from first_day import sit_down, steps, take
-from users_machine import UsersMachine
+from users_machine import UsersMachine, build_images, download_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def prepare() -> None:
+    build_images()
+    download_wheels()
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine import agent_sandbox, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # npm's own parser of versions is a small package with a program. sudo's is setuid, as Debian packages it.
 MANIFEST = """\
@@ -34,12 +32,22 @@ semver 1.2.3
 """
 
 
-def test_an_agent_of_the_user_builds_passes_its_check_and_has_no_setuid_file(tmp_path: Path) -> None:
-    folder = tmp_path / "agent-sandbox" / "agents" / "own-agent-of-a-test"
+def checked(config: Path) -> str:
+    """Write the manifest, and check it; return what that says."""
+    folder = config / "agent-sandbox" / "agents" / "own-agent-of-a-test"
     folder.mkdir(parents=True)
     (folder / "agent.yaml").write_text(MANIFEST)
-    own = {"XDG_CONFIG_HOME": str(tmp_path)}
-    said = agent_sandbox("agents", "check", folder.name, cwd=tmp_path, env=own).stderr
+    return agent_sandbox("agents", "check", folder.name, cwd=config, env={"XDG_CONFIG_HOME": str(config)}).stderr
+
+
+def prepare() -> None:
+    with TemporaryDirectory() as config:
+        checked(Path(config))
+
+
+def test_an_agent_of_the_user_builds_passes_its_check_and_has_no_setuid_file(tmp_path: Path) -> None:
+    folder, own = tmp_path / "agent-sandbox" / "agents" / "own-agent-of-a-test", {"XDG_CONFIG_HOME": str(tmp_path)}
+    said = checked(tmp_path)
     assert said.endswith(
         f"{folder.name} works: its manifest is valid, its image was built, and its version command ran\n"
     )

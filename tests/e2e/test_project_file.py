@@ -9,6 +9,7 @@ import pytest
 
 from bash_harness import ROOT
 from engine import run
+from prepared import build_project
 from real_stacks import STANDIN_ADDRESS, trust
 from registry import Registry
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 # Each line of the Dockerfile adds a file that would raise privileges, or replaces a program of the sandbox.
+SANDBOX = ".devcontainer/sandbox.yaml"
 FILES = {
-    ".devcontainer/sandbox.yaml": """\
+    SANDBOX: """\
 version: 1
 packages: [golang-go, postgresql-client]
 tools: {pip: [uv]}
@@ -84,6 +86,11 @@ for folder, _, names in os.walk("/usr"):
         if stat.S_ISREG(mode) and (mode & 0o6000 or "security.capability" in os.listxattr(path)):
             print(path)
 """
+
+
+def prepare() -> None:
+    """Build the images, without the service whose image a registry has."""
+    build_project("claude", files={**FILES, SANDBOX: FILES[SANDBOX].partition("  waits:\n")[0]})
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from client_stand import clients_image, remove_bazaar, remove_clients_image, start_bazaar
+from client_stand import IMAGE, clients_image, remove_bazaar, start_bazaar
 from real_stacks import LAB, WORK, trust
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from real_stacks import Internet, Project, Projects
 
 SECRET = "hunter2"
+
+
+def prepare() -> None:
+    clients_image()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +55,18 @@ def fill(project: Path) -> None:
 @pytest.fixture(scope="module")
 def box(projects: Projects, internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A stack after `init` and `up`, with the policy as `init` wrote it."""
-    image = clients_image()
     start_bazaar(internet)
     home = tmp_path_factory.mktemp("home")
     for install in INSTALLS.values():
         write(home, install.home)
     project = projects.make("installs", "claude", home=home, fill=fill)
     override = json.loads(project.override.read_text())
-    override["services"]["agent"] = {"image": image}
+    override["services"]["agent"] = {"image": IMAGE}
     project.override.write_text(json.dumps(override))
     trust(project.path)
     project.sandbox("up")
     yield project
-    project.compose("down", "--volumes", "--timeout=0")
     remove_bazaar()
-    remove_clients_image()
 
 
 @pytest.mark.parametrize("name", INSTALLS)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine import run
+from prepared import build_project
 from real_stacks import STANDIN_ADDRESS, trust
 
 if TYPE_CHECKING:
@@ -55,12 +56,19 @@ DAY = {
 }
 
 
+FILES = {"service.Dockerfile": "FROM debian:trixie-slim\nRUN mkdir /data\n", "sandbox.yaml": json.dumps(DAY)}
+
+
+def prepare() -> None:
+    build_project("claude", files={f".devcontainer/{name}": text for name, text in FILES.items()})
+
+
 @pytest.fixture(scope="module")
 def open_to_all(projects: Projects) -> Iterator[Project]:
     """A stack with all of these settings, whose network leads to the stand-in: only the firewall protects it."""
     project = projects.make("ways", "claude")
-    (project.path / ".devcontainer" / "service.Dockerfile").write_text("FROM debian:trixie-slim\nRUN mkdir /data\n")
-    (project.path / ".devcontainer" / "sandbox.yaml").write_text(json.dumps(DAY))
+    for name, text in FILES.items():
+        (project.path / ".devcontainer" / name).write_text(text)
     trust(project.path)
     project.allow("allowed.test")
     project.sandbox("up")

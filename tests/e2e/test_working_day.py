@@ -20,6 +20,7 @@ from agent_logins import MARK, SIGN_INS
 from agent_sandbox.projectfile.browser import CONTROLLERS
 from chromium import PROGRAMS, Chromium
 from engine import ROOT, agent_sandbox, run
+from prepared import build_project
 from real_stacks import LAB, STANDIN_ADDRESS
 from typed_shell import TypedShell
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from real_stacks import Internet
 
-# The first test builds an image with Chromium, which takes minutes without a cache.
-pytestmark = pytest.mark.timeout(1200)
 PAGE = (ROOT / "docs" / "working-day.md").read_text()
 # A line that the reader types, on the host machine or in the sandbox, without its comment.
 TYPED = re.compile(r"^(?:\$|dev@agent:/workspace%) (.*?)(?: {2,}#.*)?$", re.MULTILINE)
@@ -152,6 +151,19 @@ class Day:
         run("docker", "image", "rm", "--force", *(one for one in images if one.startswith(OWN)), check=False)
 
 
+def files_of_the_page() -> dict[str, str]:
+    """Return the files that the reader writes."""
+    page = yaml.safe_load(block(PAGE, "yaml"))
+    return {
+        ".devcontainer/sandbox.yaml": json.dumps({**page, **MORE, "packages": [*page["packages"], *DJANGO]}),
+        ".devcontainer/db.Dockerfile": block((ROOT / "docs" / "beside.md").read_text(), "dockerfile"),
+    }
+
+
+def prepare() -> None:
+    build_project("claude", "--with", "node", files=files_of_the_page())
+
+
 def own(folder: Path) -> None:
     """Give a directory to the user that the agent runs as."""
     for place in (folder, *folder.rglob("*")):
@@ -192,14 +204,11 @@ def day(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         made = Day(project, internet)
         try:
             made.run("agent-sandbox init claude --with node")
-            page = yaml.safe_load(block(PAGE, "yaml"))
-            file = {**page, **MORE, "packages": [*page["packages"], *DJANGO]}
-            (project / ".devcontainer" / "sandbox.yaml").write_text(json.dumps(file))
-            database = block((ROOT / "docs" / "beside.md").read_text(), "dockerfile")
-            (project / ".devcontainer" / "db.Dockerfile").write_text(database)
+            for name, text in files_of_the_page().items():
+                (project / name).write_text(text)
             made.commit("Start")
             made.run("agent-sandbox login claude")
-            assert " is up; start the agent with agent-sandbox run" in made.type("agent-sandbox up", seconds=900)
+            assert " is up; start the agent with agent-sandbox run" in made.type("agent-sandbox up", seconds=300)
             made.connect("")
             yield made
         finally:

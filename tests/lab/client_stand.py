@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from functools import cache
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from engine import agent_sandbox, run
-from real_stacks import LAB, PUBLIC, WORK
+from engine import proxy_image, run
+from prepared import build_image
+from real_stacks import LAB, PUBLIC, WORK, WORKER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from real_stacks import Internet, Project
 
 IMAGE = "agent-sandbox-test-clients"
-BAZAAR = "agent-sandbox-test-bazaar"
+BAZAAR = f"agent-sandbox-test-bazaar-{WORKER}"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NODE_USE_ENV_PROXY", "NODE_OPTIONS")
 # Java has its proxy and its trust store in one variable: the latter stays.
 WITHOUT_PROXY = f"""\
@@ -44,12 +44,7 @@ class Ran:
 
 def clients_image() -> str:
     """Build what holds all clients, on top of an agent's image."""
-    version = agent_sandbox("--version").stdout.split()[-1]
-    ca = os.environ.get("AGENT_SANDBOX_EXTRA_CA")
-    secret = (f"--secret=id=extra_ca,src={ca}",) if ca else ()
-    base = f"--build-arg=BASE=agent-sandbox/claude:{version}"
-    run("docker", "build", "--quiet", base, *secret, "--tag", IMAGE, LAB / "clients")
-    return IMAGE
+    return build_image(IMAGE, LAB / "clients", proxy_image("claude"))
 
 
 def start_bazaar(internet: Internet, *, name: str = BAZAAR, public: str = PUBLIC) -> None:
@@ -67,11 +62,6 @@ def start_bazaar(internet: Internet, *, name: str = BAZAAR, public: str = PUBLIC
 def remove_bazaar(name: str = BAZAAR) -> None:
     """Remove it, also one that an interrupted run left."""
     run("docker", "rm", "--force", name, check=False)
-
-
-def remove_clients_image() -> None:
-    """Remove it; the engine's cache keeps its layers."""
-    run("docker", "image", "rm", "--force", IMAGE, check=False)
 
 
 @cache

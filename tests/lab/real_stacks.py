@@ -24,7 +24,11 @@ LAB = ROOT / "tests" / "lab"
 # Each worker has its own stand-in for the internet, on a documentation network: what goes astray leads nowhere.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
 INTERNET = f"agent-sandbox-test-internet-{WORKER}"
-PUBLIC = {"gw0": "198.51.100.128/26", "gw1": "203.0.113.128/26"}.get(WORKER, "203.0.113.192/26")
+NETWORKS = (
+    *(f"198.51.100.{start}/27" for start in (128, 160, 192, 32, 64, 96)),
+    *(f"203.0.113.{start}/27" for start in (128, 160, 192, 224)),
+)
+PUBLIC = NETWORKS[int(WORKER.removeprefix("gw"))]
 STANDIN_ADDRESS = str(ip_network(PUBLIC)[2])  # the agent's network has no way there
 WORK = "work.test"  # client_stand.py
 HOSTS = (
@@ -169,9 +173,9 @@ def connect_to(internet: Internet, path: Path) -> Path:
     return override
 
 
-def trust(path: Path) -> None:
+def trust(path: Path, environ: Mapping[str, str] = os.environ) -> None:
     """Have the user trust a project as it is, without the question; the two commands for it would take two seconds."""
-    store = open_store(os.environ)
+    store = open_store(environ)
     remember(current_settings(checked_in_root(path, cwd=path), store).now, store)
 
 

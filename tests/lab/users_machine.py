@@ -6,16 +6,17 @@ packet leaves.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
 import time
+from functools import cache
 from typing import TYPE_CHECKING, override
 
 from certificates import make_authority
-from engine import ROOT, CommandError, agent_sandbox, run
+from engine import ROOT, CommandError, agent_sandbox, proxy_image, run
 from isolated_engine import Machine
+from prepared import build_image
 from real_stacks import LAB
 
 if TYPE_CHECKING:
@@ -86,10 +87,9 @@ class UsersMachine(Machine):
         """Start it, with the images, the stand-in internet and Ann's files."""
         self._folder = folder
         self._version = agent_sandbox("--version").stdout.split()[-1]
-        build_images(self._version)
+        build_images()
         self._ca = make_authority(folder, [*HOSTS, *registries()])
-        fetch = (sys.executable, "-I", "-m", "pip", "download", "--quiet", f"--dest={folder}/wheels")
-        run(*fetch, "pip", "setuptools", "pipx", "hatchling", ROOT)
+        shutil.copytree(download_wheels(), folder / "wheels")
         super().__init__(folder, "--host=unix:///run/docker.sock", "--group=docker")
 
     @override
@@ -106,12 +106,6 @@ class UsersMachine(Machine):
         places = {"memory": self._memory, "ca": self._ca, "python": sys.base_prefix}
         self.root(PREPARE.format(**places, address=ADDRESS, bundle=BUNDLE, home=HOME))
         super().start_engine()
-
-    @override
-    def remove(self) -> None:
-        """Stop it, and remove its images; the engine's cache keeps their layers."""
-        super().remove()
-        run("docker", "image", "rm", "--force", *(f"{IMAGE}/{name}" for name in IMAGES), check=False)
 
     def docker(self, *argv: str) -> str:
         """Run a command of its engine."""
@@ -183,15 +177,20 @@ for name in {" ".join(PROJECTS)}; do git clone -q https://github.com/ann/$name; 
         run(*self.as_ann, "bash", "-ec", script + files)
 
 
-def build_images(version: str) -> None:
+def build_images() -> None:
     """Build the images; the one that the agent runs in has npm and pip, and the packages that the outside serves."""
-    agent_sandbox("build", "claude")
-    ca = os.environ.get("AGENT_SANDBOX_EXTRA_CA")
-    secret = (f"--secret=id=extra_ca,src={ca}",) if ca else ()
-    base = f"--build-arg=BASE={CLAUDE}"
-    for name in IMAGES:
-        run("docker", "tag", f"agent-sandbox/{name}:{version}", f"{IMAGE}/{name}")
-    run("docker", "build", "--quiet", base, *secret, "--tag", CLAUDE, LAB / "day")
+    for name in ("base", "proxy"):
+        run("docker", "tag", proxy_image(name), f"{IMAGE}/{name}")
+    build_image(CLAUDE, LAB / "day", proxy_image("claude"))
+
+
+@cache
+def download_wheels() -> Path:
+    """Download what `pipx install` needs; return the directory, which a later run uses again."""
+    folder = ROOT / "build" / "wheels"
+    fetch = (sys.executable, "-I", "-m", "pip", "download", "--quiet", f"--dest={folder}", f"--find-links={folder}")
+    run(*fetch, "pip", "setuptools", "pipx", "hatchling", ROOT)
+    return folder
 
 
 def registries() -> list[str]:
