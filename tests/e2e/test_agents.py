@@ -35,6 +35,7 @@ from fake_forge import ROOT as FORGE
 from people import answers, answers_on_page, on_page, read_first, sees, sees_on_page, watching
 from prepared import build_project
 from real_stacks import STANDIN_ADDRESS
+from turns import NIGHTLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ BUTTON = "document.querySelector('#dialog-buttons button')"
 DENIED = f"[...document.querySelectorAll('#rows .deny .request')].find((row) => row.textContent.includes('{UNLISTED}'))"
 # Agents that come as archives are left out: the tests cannot reach the sites.
 ALL = [name for name in known_agents(TEMPLATES) if not isinstance(load_manifest(TEMPLATES, name).install, Archive)]
-EVERY = bool(os.environ.get("EVERY_AGENT"))
+EVERY = NIGHTLY or bool(os.environ.get("EVERY_AGENT"))
 TRIED = ALL if EVERY else ("claude", "copilot", "codex", "hermes")
 TALKED = [name for name in TALKS if name in TRIED]
 # Agents with their providers: all, or only the first.

@@ -12,6 +12,7 @@ import pytest
 
 from agent_sandbox.projectfile.languages import LANGUAGES
 from engine import run
+from turns import NIGHTLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ EXAMPLES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-TRIED = tuple(EXAMPLES) if os.environ.get("EVERY_LANGUAGE") else ()
+TRIED = tuple(EXAMPLES) if NIGHTLY or os.environ.get("EVERY_LANGUAGE") else ()
 
 
 def test_each_language_has_an_example() -> None:

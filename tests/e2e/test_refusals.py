@@ -14,8 +14,6 @@ from engine import run
 from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from real_stacks import Project, Projects
 
 
@@ -30,13 +28,43 @@ def proxy_address(project: Project) -> str:
     return project.exec("sh", "-c", "echo ${AGENT_SANDBOX_PROXY%:*}").stdout.strip()
 
 
-@pytest.fixture
-def fresh(projects: Projects) -> Iterator[Project]:
-    """A stack without any counted refusal."""
+@pytest.fixture(scope="module")
+def stack(projects: Projects) -> Project:
     project = projects.make("fresh", "claude")
     project.sandbox("up")
-    yield project
-    project.sandbox("destroy", "--yes")
+    return project
+
+
+@pytest.fixture
+def fresh(stack: Project) -> Project:
+    """The stack with a new firewall, so without any counted refusal."""
+    if refused(stack):
+        stack.compose("up", "--detach", "--force-recreate", "--wait", "firewall", "agent")
+    return stack
+
+
+def test_denials_of_the_agent_while_verify_is_stopped_count_as_the_agents(fresh: Project) -> None:
+    """First, because it counts all denials since the stack was made."""
+    fresh.allow("allowed.test")
+    stop = "until pkill -STOP -f '[p]robe.py'; do sleep 0.01; done"
+    waiting = subprocess.Popen(("docker", "compose", "exec", "-T", "agent", "sh", "-c", stop), cwd=fresh.path)
+    verify = (sys.executable, "-P", "-m", "agent_sandbox", "verify", "--full")
+    verifying = subprocess.Popen(verify, cwd=fresh.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    waiting.wait(30)
+    try:
+        # The probe has the agent's user but another group: the agent can neither trace it nor take its sockets.
+        seen = fresh.exec("sh", "-c", "cat /proc/$(pgrep -f '[p]robe.py' | head -1)/environ", check=False)
+        assert (seen.returncode, seen.stdout) == (1, "")
+        assert fresh.curl("http://denied.test/")[0] == 403
+        assert fresh.curl("http://denied.test/", "--local-port", "61000-61999", "--connect-timeout", "2")[0] == 0
+    finally:
+        fresh.exec("pkill", "-CONT", "-f", "[p]robe.py", check=False)
+    out, _ = verifying.communicate(timeout=60)
+    assert out.splitlines()[-1].endswith(" none got out")
+    found = json.loads(fresh.sandbox("status", "--json").stdout)
+    assert [line["host"] for line in found["denials"]] == ["denied.test"]
+    assert found["requests"]["denied"] == 1
+    assert found["requests"]["starts"] > 40
 
 
 TRIES = """
@@ -140,44 +168,19 @@ def test_flood_of_refusals_is_counted_in_few_rows_and_keeps_earlier_counts(fresh
     assert fresh.sandbox("verify").stdout.splitlines()[-1].endswith(" none got out")
 
 
-def test_denials_of_the_agent_while_verify_is_stopped_count_as_the_agents(fresh: Project) -> None:
-    fresh.allow("allowed.test")
-    stop = "until pkill -STOP -f '[p]robe.py'; do sleep 0.01; done"
-    waiting = subprocess.Popen(("docker", "compose", "exec", "-T", "agent", "sh", "-c", stop), cwd=fresh.path)
-    verify = (sys.executable, "-P", "-m", "agent_sandbox", "verify", "--full")
-    verifying = subprocess.Popen(verify, cwd=fresh.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    waiting.wait(30)
-    try:
-        # The probe has the agent's user but another group: the agent can neither trace it nor take its sockets.
-        seen = fresh.exec("sh", "-c", "cat /proc/$(pgrep -f '[p]robe.py' | head -1)/environ", check=False)
-        assert (seen.returncode, seen.stdout) == (1, "")
-        assert fresh.curl("http://denied.test/")[0] == 403
-        assert fresh.curl("http://denied.test/", "--local-port", "61000-61999", "--connect-timeout", "2")[0] == 0
-    finally:
-        fresh.exec("pkill", "-CONT", "-f", "[p]robe.py", check=False)
-    out, _ = verifying.communicate(timeout=60)
-    assert out.splitlines()[-1].endswith(" none got out")
-    found = json.loads(fresh.sandbox("status", "--json").stdout)
-    assert [line["host"] for line in found["denials"]] == ["denied.test"]
-    assert found["requests"]["denied"] == 1
-    assert found["requests"]["starts"] > 40
-
-
-def test_firewall_works_and_commands_say_so_when_refusals_cannot_be_counted(projects: Projects) -> None:
-    project = projects.make("uncounted", "claude")
-    project.sandbox("up")
-    override = project.path.parent / "uncounted.json"
+def test_firewall_works_and_commands_say_so_when_refusals_cannot_be_counted(stack: Project) -> None:
+    override = stack.path.parent / "uncounted.json"
     broken = {"services": {"firewall": {"volumes": ["/bin/false:/usr/sbin/nft:ro", "/bin/false:/usr/bin/python3:ro"]}}}
     override.write_text(json.dumps(broken))
-    files = ("-f", ".devcontainer/docker-compose.yml", "-f", str(project.override), "-f", str(override))
-    project.compose(*files, "up", "--detach", "--wait")
-    assert project.sandbox("verify", "--full").stdout.splitlines()[-1].endswith(" none got out")
+    files = ("-f", ".devcontainer/docker-compose.yml", "-f", str(stack.override), "-f", str(override))
+    stack.compose(*files, "up", "--detach", "--wait")
+    assert stack.sandbox("verify", "--full").stdout.splitlines()[-1].endswith(" none got out")
     said = f"refused  {NOT_COUNTED}"
-    assert project.sandbox("status").stdout.splitlines()[-1] == said
-    doctor = project.sandbox("doctor", check=False).stdout
+    assert stack.sandbox("status").stdout.splitlines()[-1] == said
+    doctor = stack.sandbox("doctor", check=False).stdout
     assert "warn  firewall    what the firewall refuses is not counted" in doctor
-    log = project.compose("logs", "firewall").stdout
+    log = stack.compose("logs", "firewall").stdout
     assert "agent-sandbox: what the firewall refuses is not counted: nft could not load the sets" in log
     assert "agent-sandbox: refused connections to other networks are not counted" in log
     # `verify` cannot prove which denials are its own here, so all are counted.
-    assert json.loads(project.sandbox("status", "--json").stdout)["requests"]["denied"] > 40
+    assert json.loads(stack.sandbox("status", "--json").stdout)["requests"]["denied"] > 40

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# Whether to try what no change can wait for: every client in all ways, every agent, every language.
+NIGHTLY = bool(os.environ.get("NIGHTLY"))
 # All tests that use the engine.
 ON_THE_ENGINE = (
     *("tests/conformance/", "tests/e2e/", "tests/golden/test_accepted.py"),
