@@ -219,13 +219,6 @@ def test_denies_requests_that_need_a_removed_secret(bound: Project) -> None:
         bound.sandbox("secret", "remove", NAME)
 
 
-def test_destroy_removes_all_volumes_and_with_them_the_secrets(bound: Project, value: str) -> None:
-    bound.sandbox("secret", "set", NAME, "--host", HOST, piped=value)
-    assert any(name.endswith("_secrets") for name in volumes(bound))
-    bound.sandbox("destroy", "--yes")
-    assert volumes(bound) == []
-
-
 KEYED = f"""\
 version: 1
 services: [{{name: claude, secret: the.key}}]
@@ -237,11 +230,10 @@ ME = "me@example.com"
 
 
 @pytest.fixture(scope="module")
-def keyed(projects: Projects, value: str) -> Project:
-    """A stack for Claude Code with an API key. The agent has only a placeholder."""
-    project = projects.make("keyed", "claude")
+def keyed(project: Project, value: str) -> Project:
+    """The same stack, for Claude Code with an API key. The agent has only a placeholder."""
     project.write_policy(KEYED)
-    project.sandbox("up")
+    project.sandbox("proxy", "reload")
     project.sandbox("secret", "set", "the.key", "--host", API, piped=f"{value}\n")
     return project
 
@@ -382,8 +374,10 @@ def test_commits_are_signed_with_a_key_that_the_sandbox_never_has(keyed: Project
     assert f"git.signing-key  agent-sandbox.internal  ssh-sign  from ssh-key:{signing_key}; used once" in listed
 
 
-def test_destroy_deletes_the_stored_sources(keyed: Project) -> None:
+def test_destroy_removes_all_volumes_with_the_secrets_and_the_stored_sources(keyed: Project) -> None:
+    assert any(name.endswith("_secrets") for name in volumes(keyed))
     folder = Path(os.environ["XDG_STATE_HOME"]) / "agent-sandbox" / "secrets"  # other tests' projects have files there
     before = {*folder.iterdir()}
     keyed.sandbox("destroy", "--yes")
     assert {*folder.iterdir()} < before
+    assert volumes(keyed) == []
