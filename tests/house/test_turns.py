@@ -1,0 +1,45 @@
+"""The order of a whole run: what is ready comes first, and each module that needs more than a stack is prepared."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import turns
+from engine import ROOT
+from turns import LONGEST, ON_THE_ENGINE, PREPARED, STACKS, best_for, turn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+E2E = ROOT / "tests" / "e2e"
+UNIT, WALLS, CLOCK = "tests/unit/test_main.py", "tests/e2e/test_walls.py", "tests/e2e/test_clock.py"
+
+
+def test_exactly_the_modules_that_need_more_than_a_stack_are_prepared() -> None:
+    found = {
+        path.stem for path in E2E.glob("test_*.py") if re.search(r"^def prepare\(", path.read_text(), re.MULTILINE)
+    }
+    assert {*PREPARED} == found
+
+
+def test_the_order_names_existing_files_on_the_engine() -> None:
+    assert [file for file in (*LONGEST, *ON_THE_ENGINE) if not (ROOT / file).exists()] == []
+    assert [file for file in LONGEST if not file.startswith(ON_THE_ENGINE)] == []
+    assert sorted([UNIT, WALLS, *LONGEST], key=turn) == [*LONGEST, WALLS, UNIT]
+
+
+def test_a_worker_on_the_engine_begins_what_is_ready_and_meanwhile_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "MARKS", tmp_path)
+    waiting = [CLOCK, WALLS, UNIT]
+    began = [best_for(waiting, on_engine=True)]
+    for made in (STACKS, "test_clock"):
+        (tmp_path / made).touch()
+        began.append(best_for(waiting, on_engine=True))
+    assert began == [UNIT, WALLS, CLOCK]
+    assert best_for(waiting, on_engine=False) == UNIT
+    assert [best_for([CLOCK, WALLS], on_engine=False), best_for([UNIT], on_engine=True)] == [CLOCK, UNIT]
