@@ -61,10 +61,12 @@ def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="session")
 def shared(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A stack of Claude Code with its own image, for all modules of a worker."""
+    """A stack of Claude Code with its own image, for all modules of a worker, started with plain `docker compose`."""
     with projects_in(tmp_path_factory.mktemp("shared"), internet) as made:
-        project = made.make("app", "claude")
+        project = made.make("my project's äpp", "claude")
         use_own_image(project)
+        project.sandbox("build")
+        project.compose("up", "--detach", "--wait")
         yield project
 
 

@@ -101,7 +101,7 @@ def test_shell_has_a_terminal_of_the_callers_size(claude: Project) -> None:
     said = b"".join(iter(lambda: _read(controller), b""))
     os.close(controller)
     seen = [words in said for words in (b"/dev/pts/", b"31 97", b"xterm-256color/truecolor")]
-    assert (shell.wait(timeout=20), *seen) == (5, True, True, True)
+    assert (shell.wait(timeout=60), *seen) == (5, True, True, True)
 
 
 def _on_a_terminal(project: Project, *words: str) -> tuple[int, subprocess.Popen[bytes]]:
@@ -124,7 +124,7 @@ def test_exec_forwards_signals_and_returns_the_exit_code_of_its_command(claude: 
             started.stdout.read(4)
             started.send_signal(number)
             started.stdout.read()
-            assert started.wait(timeout=20) == code
+            assert started.wait(timeout=60) == code
 
 
 def test_closing_the_terminal_ends_the_command_that_exec_runs(claude: Project) -> None:
@@ -132,7 +132,7 @@ def test_closing_the_terminal_ends_the_command_that_exec_runs(claude: Project) -
     while b"ready" not in _read(controller):
         pass
     os.close(controller)
-    started.wait(timeout=20)
+    started.wait(timeout=60)
     assert claude.exec("pgrep", "-f", "sleep 4321", check=False).stdout == ""
 
 
@@ -184,7 +184,7 @@ def forwarded(project: Project) -> Iterator[tuple[subprocess.Popen[str], socket.
     with subprocess.Popen(argv, cwd=project.path, stderr=subprocess.PIPE, text=True) as relay:
         assert relay.stderr
         here = int(relay.stderr.readline().split()[0].rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", here), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", here), timeout=60) as connection:
             yield relay, connection
         relay.send_signal(signal.SIGINT)
 
@@ -325,7 +325,7 @@ def test_up_recreates_a_proxy_that_started_with_an_invalid_policy(claude: Projec
     claude.compose("restart", "proxy")
     claude.wait_until_it_answers("https://api.anthropic.com/", 403)
     claude.policy.write_text(good)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while claude.containers()["proxy"]["State"]["Health"]["Status"] != "unhealthy":
         assert time.monotonic() < deadline
         time.sleep(0.5)
@@ -433,7 +433,7 @@ def test_destroy_removes_all_docker_objects_keeps_all_files_and_ends_port_relays
         down.sandbox("destroy", "--yes")
         assert relay.stderr
         assert relay.stderr.read() == "the sandbox ended the relay: agent-sandbox status\n"
-        assert relay.wait(20) == 1
+        assert relay.wait(60) == 1
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(1) == b""
     for kind in ("container", "network", "volume"):

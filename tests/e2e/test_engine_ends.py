@@ -83,7 +83,7 @@ def states(stack: Project) -> dict[str, str]:
 
 def wait_for_the_proxy(stack: Project) -> None:
     """Wait until the proxy is healthy, without starting it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (found := states(stack))["proxy"] != "healthy":
         assert time.monotonic() < deadline, found
 

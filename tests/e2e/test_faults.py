@@ -57,7 +57,7 @@ def in_proxy(project: Project, script: str) -> None:
 
 def pause(project: Project, *services: str) -> None:
     """Pause containers. If the machine is busy, the kernel may need several tries to freeze all processes of one."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     for service in services:
         while (done := project.compose("pause", service, check=False)).returncode:
             assert "unable to freeze" in done.stderr, done.stderr

@@ -238,7 +238,7 @@ def asked(address: str, times: int) -> set[tuple[int, bool]]:
     """Request a file many times on one connection; return the statuses, each with whether the file came."""
     host, _, port = address.removeprefix("http://").partition(":")
     found = set()
-    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=20)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=60)) as connection:
         for _ in range(times):
             connection.request("GET", "/text.js")
             answer = connection.getresponse()

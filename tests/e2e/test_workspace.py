@@ -301,7 +301,7 @@ def test_up_detects_what_the_agent_wrote_before_its_container_ended(project: Pro
     project.exec("git", "config", "--file", "/workspace/.git/config", "core.fsmonitor", "./x")
     if ended:
         project.exec("kill", "1", check=False)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while project.containers()["agent"]["State"]["Running"]:
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -321,7 +321,7 @@ def test_a_lost_mount_fails_the_health_check(project: Project) -> None:
     trust(project.path)
     project.sandbox("up")
     replace_env(project.path)
-    deadline = time.monotonic() + 45
+    deadline = time.monotonic() + 60
     while project.containers()["agent"]["State"]["Health"]["Status"] != "unhealthy":
         assert time.monotonic() < deadline
         time.sleep(1)

@@ -28,7 +28,7 @@ NETWORKS = (
     *(f"198.51.100.{start}/27" for start in (128, 160, 192, 32, 64, 96)),
     *(f"203.0.113.{start}/27" for start in (128, 160, 192, 224)),
 )
-PUBLIC = NETWORKS[int(WORKER.removeprefix("gw"))]
+PUBLIC = NETWORKS[int(WORKER.removeprefix("gw")) % len(NETWORKS)]
 STANDIN_ADDRESS = str(ip_network(PUBLIC)[2])  # the agent's network has no way there
 WORK = "work.test"  # client_stand.py
 HOSTS = (
@@ -82,7 +82,7 @@ class Project:
 
     def curl(self, url: str, *options: str) -> tuple[int, str]:
         """Fetch a URL inside; return (status or 0, body)."""
-        done = self.exec("curl", "-sS", "--max-time", "20", "-w", "\n%{http_code}", *options, url, check=False)
+        done = self.exec("curl", "-sS", "--max-time", "60", "-w", "\n%{http_code}", *options, url, check=False)
         body, _, status = done.stdout.rpartition("\n")
         return int(status or 0), body or done.stderr
 

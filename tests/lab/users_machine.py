@@ -30,7 +30,7 @@ HOSTS = ("api.anthropic.com", "github.com", "api.github.com", "docs.example.net"
 TOKEN = "a-token-that-may-push"
 HOME = "/home/ann"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-SECONDS = 30
+SECONDS = 60
 # The marks of a shell that integrates with its terminal: where output begins, the exit code, where the prompt ends.
 INTEGRATION = r"""setopt interactive_comments
 preexec() { print -n "\e]133;C\a" }
