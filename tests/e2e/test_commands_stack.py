@@ -325,7 +325,7 @@ def test_up_recreates_a_proxy_that_started_with_an_invalid_policy(claude: Projec
     claude.compose("restart", "proxy")
     claude.wait_until_it_answers("https://api.anthropic.com/", 403)
     claude.policy.write_text(good)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while claude.containers()["proxy"]["State"]["Health"]["Status"] != "unhealthy":
         assert time.monotonic() < deadline
         time.sleep(0.5)

@@ -36,7 +36,7 @@ def stack(projects: Projects) -> Project:
     override = json.loads(project.override.read_text())
     small = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=10001,gid=10001"}
     for service in ("proxy", "firewall", "agent"):
-        override["services"].setdefault(service, {})["healthcheck"] = {"interval": "5s"}
+        override["services"].setdefault(service, {}).setdefault("healthcheck", {})["interval"] = "5s"
     project.override.write_text(json.dumps({**override, "volumes": {"log": {"driver_opts": small}}}))
     trust(project.path)
     project.allow("allowed.test")

@@ -29,6 +29,8 @@ NETWORKS = (
     *(f"203.0.113.{start}/27" for start in (128, 160, 192, 224)),
 )
 PUBLIC = NETWORKS[int(WORKER.removeprefix("gw")) % len(NETWORKS)]
+# Beside tests that keep all processors busy, a proxy can take longer to start than the 15 s that it has otherwise.
+START_PERIOD = "45s"
 STANDIN_ADDRESS = str(ip_network(PUBLIC)[2])  # the agent's network has no way there
 WORK = "work.test"  # client_stand.py
 HOSTS = (
@@ -164,6 +166,7 @@ def connect_to(internet: Internet, path: Path) -> Path:
     proxy = {
         "command": [*config["services"]["proxy"]["command"], "--upstream-ca", "/upstream-ca.crt"],
         "volumes": [f"{internet.ca}:/upstream-ca.crt:ro"],
+        "healthcheck": {"start_period": START_PERIOD},
     }
     networks = {"egress": {"external": True, "name": internet.name}}
     override.write_text(json.dumps({"services": {"proxy": proxy}, "networks": networks}))
