@@ -6,7 +6,7 @@ export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 # Compiled tests are kept, whatever the shell says: compiling them again is a third of a run of the unit tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test test-unit test-deep test-lowest test-busy nightly durations attack agents languages bench lock engine golden oracles clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest test-busy nightly images durations attack agents languages bench lock engine golden oracles clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
@@ -45,6 +45,9 @@ nightly: setup ## All that is too long for each change: every test, agent and la
 	@NIGHTLY=1 EVERY_AGENT=1 EVERY_LANGUAGE=1 REQUIRE_ENGINE=1 scripts/test
 	@scripts/test-lowest
 	@scripts/test-deep
+
+images: setup ## Build the images that the tests on the engine need, which they otherwise do first
+	@.venv/bin/python tests/lab/prepared.py
 
 AFTER ?= build/durations.json
 durations: setup ## Compare the durations of two whole runs: BEFORE=file, AFTER=file (build/durations.json)

@@ -12,6 +12,7 @@ import pytest
 
 from agent_sandbox.projectfile.languages import LANGUAGES
 from engine import run
+from prepared import build_project
 from turns import NIGHTLY
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ EXAMPLES: dict[str, tuple[dict[str, str], str]] = {
 
 
 TRIED = tuple(EXAMPLES) if NIGHTLY or os.environ.get("EVERY_LANGUAGE") else ()
+
+
+def prepare() -> None:
+    if TRIED:
+        build_project("claude", "--with", ",".join(LANGUAGES))
 
 
 def test_each_language_has_an_example() -> None:
