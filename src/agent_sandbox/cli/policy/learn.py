@@ -31,7 +31,7 @@ from agent_sandbox.policytools.suggest.learning import Learned, replay
 from agent_sandbox.policytools.suggest.learning import learn as learn_from
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.user_name import user_name
-from agent_sandbox.runtime.policies.edit import Entries, planned_entries, write_edit
+from agent_sandbox.runtime.policies.edit import Entries, planned_entries
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.policies.learning import Recording, forget_recording, load_recording, save_recording
 from agent_sandbox.runtime.project.installed import open_project
@@ -39,7 +39,7 @@ from agent_sandbox.runtime.proxy.control import OTHER, ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.runtime.traffic.wanted import since_time, span
-from agent_sandbox.runtime.trust.auto_trust import remembering
+from agent_sandbox.runtime.trust.auto_trust import write_trusted
 
 
 class Do(StrEnum):
@@ -211,8 +211,7 @@ def _write(source: Source, chosen: Chosen, learned: Learned, *, dry_run: bool) -
 
 
 def _apply(source: Source, entries: Entries, services: Iterable[str]) -> None:
-    with remembering(source.policy, {str(POLICY_FILE): entries.after.text}, os.environ):
-        write_edit(source.policy, entries.before, entries.after)
+    write_trusted(source.policy, lambda: (entries.before, entries.after), os.environ)  # exactly what was shown
     for name in services:
         resolve_added(name, source.policy)
     if source.is_stack and source.policy.absolute() == source.root().absolute() / POLICY_FILE:

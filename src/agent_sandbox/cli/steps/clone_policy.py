@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.host.files import read_text, write_all
+from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.project.clone_record import Clone, path_option, save_clone
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -34,8 +36,9 @@ def update_policy(clone: Clone) -> None:
     """Bring the policy that the user trusts in the clone's project now, if any, and trust it in the clone."""
     store = open_store(os.environ)
     trusted = store.load(clone.project)
-    if trusted and bring_policy(clone, trusted).policy == _digest(read_text(clone.root, POLICY)):
-        store.save(look(clone.root, os.environ))
+    with project_lock(clone.root, state_directory(os.environ)):
+        if trusted and bring_policy(clone, trusted).policy == _digest(read_text(clone.root, POLICY)):
+            store.save(look(clone.root, os.environ))
 
 
 def keeps_own_policy(clone: Clone) -> bool:

@@ -7,6 +7,8 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.project.installed import foreign_images, open_project
 from agent_sandbox.runtime.project.trust_snapshot import look
@@ -42,8 +44,9 @@ def updated(project: Project, *, quiet: bool) -> Project:
         return project
     if unseen := unseen_in(project.root, os.environ):
         raise UserError([Problem(where=str(project.root), what=f"{', '.join(unseen)} changed", hint="run it again")])
-    prepared.write()
-    remember(open_store(os.environ), prepared, look(project.root, os.environ))
+    with project_lock(project.root, state_directory(os.environ)):
+        prepared.write()
+        remember(open_store(os.environ), prepared, look(project.root, os.environ))
     if not quiet:
         files = ", ".join(change.path for change in prepared.changes if change.writes)
         say(f"updated {files} to match {PROJECT_FILE}" if edited else f"updated {files} to agent-sandbox {__version__}")

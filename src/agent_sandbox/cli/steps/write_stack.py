@@ -11,7 +11,9 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.paths import DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change
+from agent_sandbox.runtime.host.project_lock import project_lock
 from agent_sandbox.runtime.host.settings import user_settings, write_settings
+from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
 from agent_sandbox.runtime.project.trust_snapshot import look
@@ -36,11 +38,12 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
     store = open_store(os.environ)
     store.require_usable(prepared.project.resolve())  # before anything is written
     notes = (*prepared.notes, *orphaned_stack(prepared, store))
-    prepared.write()
-    if prepared.workspace.settings:
-        taken = user_settings(prepared.agents, os.environ)
-        write_settings(Path(prepared.workspace.settings), taken.files)
-    remember(store, prepared, look(prepared.project, os.environ))
+    with project_lock(prepared.project, state_directory(os.environ)):
+        prepared.write()
+        if prepared.workspace.settings:
+            taken = user_settings(prepared.agents, os.environ)
+            write_settings(Path(prepared.workspace.settings), taken.files)
+        remember(store, prepared, look(prepared.project, os.environ))
     return replace(prepared, notes=(*notes, *resolve_named(prepared.project / POLICY), *_unseen(prepared.project)))
 
 

@@ -115,6 +115,10 @@ class Prepared(Struct, frozen=True, kw_only=True):
         """Write all changes or none; raise UserError if a protection would end without the user's agreement."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
+        for change in self.changes:
+            if change.writes and read_text(self.project, change.path) != change.before:
+                what = "changed while this command ran, so nothing was written"
+                raise UserError([Problem(where=str(self.project / change.path), what=what, hint="run it again")])
         texts = self.texts | excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, (*PATHS, PROJECT_FILE))
         # The proxy reads the policy as another user; a file that is checked in is not secret.

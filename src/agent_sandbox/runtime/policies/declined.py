@@ -6,7 +6,8 @@ from pathlib import Path
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.runtime.host.files import write_all
-from agent_sandbox.runtime.host.user_dirs import state_file
+from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_file
 
 FOLDER = "declined"
 MOST = 1_000
@@ -22,7 +23,9 @@ def load_declined(policy: Path, environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def save_declined(policy: Path, rules: Collection[str], environ: Mapping[str, str]) -> None:
-    """Replace the record."""
+    """Add these rules to the record."""
     place = state_file(FOLDER, policy, environ)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_all(place.parent, {place.name: json.dumps(sorted(rules)[:MOST])})
+    with project_lock(policy.absolute().parent.parent, state_directory(environ)):
+        every = sorted({*rules, *load_declined(policy, environ)})
+        write_all(place.parent, {place.name: json.dumps(every[:MOST])})

@@ -80,10 +80,10 @@ def planned_entries(
     return Entries(before=before, after=Edited(text=text, line=line), policy=policy, problems=tuple(problems))
 
 
-def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[str, Edited]:
-    """Return the file's text and the text with the service added; raise UserError if it cannot be added."""
+def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[str, Edited | None]:
+    """Return the file's text and the text with the service added, None if it names it; raise UserError if it cannot."""
     text = decode_policy(read_policy(file), file=str(file))
-    return text, add_service(text, name, _readers(file, environ))
+    return text, None if named_service(file, name) else add_service(text, name, _readers(file, environ))
 
 
 def named_service(file: Path, name: str) -> str:
@@ -115,10 +115,14 @@ def write_edit(file: Path, before: str, after: Edited) -> None:
     if content != f"{mark}{before}".encode():
         raise UserError([Problem(where=str(file), what="changed in the meantime", hint="try again")])
     # In a project, follow no link below its root: `.devcontainer` may be one, made by anyone who can write there.
-    inside = file.parts[-2:] == POLICY_FILE.parts
-    root = file.parent.parent if inside else file.parent
+    root = project_of(file)
     name = str(file.relative_to(root))
     write_all(root, {name: f"{mark}{after.text}"}, shared=(name,) if is_new else ())
+
+
+def project_of(file: Path) -> Path:
+    """Return the directory of the project with this policy, or the directory of another policy."""
+    return file.parent.parent if file.parts[-2:] == POLICY_FILE.parts else file.parent
 
 
 def _text(file: Path, environ: Mapping[str, str]) -> str:

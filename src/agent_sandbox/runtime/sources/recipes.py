@@ -7,6 +7,7 @@ user may write others, for several projects, into a file.
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of
+from agent_sandbox.runtime.host.project_lock import project_lock
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 
 OTHERS_MAY_WRITE = 0o022
@@ -59,16 +61,18 @@ class Recipes(Struct, frozen=True, kw_only=True):
 
     def add(self, recipe: Recipe) -> None:
         """Add a recipe, in place of one of the same name."""
-        self._save((*(one for one in self.load() if one.name != recipe.name), recipe))
+        with self._lock():
+            self._save((*(one for one in self.load() if one.name != recipe.name), recipe))
 
     def remove(self, name: str) -> bool:
         """Remove a recipe; return whether there was one."""
-        before = self.load()
-        kept = [one for one in before if one.name != name]
-        if len(kept) == len(before):
-            return False
-        self._save(kept)
-        return True
+        with self._lock():
+            before = self.load()
+            kept = [one for one in before if one.name != name]
+            if len(kept) == len(before):
+                return False
+            self._save(kept)
+            return True
 
     def forget(self) -> None:
         """Remove all recipes of the project."""
@@ -77,6 +81,9 @@ class Recipes(Struct, frozen=True, kw_only=True):
     @property
     def _file(self) -> Path:
         return self.folder / f"{state_name(self.root)}.json"
+
+    def _lock(self) -> AbstractContextManager[None]:
+        return project_lock(self.root, self.folder.parent)
 
     def _save(self, recipes: Iterable[Recipe]) -> None:
         said = {"root": str(self.root), "recipes": to_builtins(recipes)}

@@ -1,4 +1,6 @@
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,18 @@ def test_stores_recipes_by_name_in_files_that_only_the_owner_can_read(recipes: R
     assert recipes.load() == (A, B)
     (file,) = recipes.folder.iterdir()
     assert (file.stat().st_mode & 0o777, recipes.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_recipes_that_several_commands_add_at_the_same_time_are_all_kept(recipes: Recipes) -> None:
+    begin = threading.Barrier(8)
+
+    def add(number: int) -> None:
+        begin.wait(30)
+        recipes.add(Recipe(name=f"r{number}", hosts=("a.test",), source="env:A"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(8)))
+    assert [one.name for one in recipes.load()] == [f"r{number}" for number in range(8)]
 
 
 def test_recipes_are_removed_one_by_one_or_all(recipes: Recipes) -> None:

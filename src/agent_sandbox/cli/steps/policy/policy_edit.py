@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.policy.decision import Effect
@@ -18,6 +18,7 @@ from agent_sandbox.problems import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agent_sandbox.policytools.edit.editing import Edited
     from agent_sandbox.policytools.edit.merging import Values
     from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
@@ -69,18 +70,21 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
     from agent_sandbox.policytools.edit.route_template import as_pattern  # noqa: PLC0415
     from agent_sandbox.policytools.edit.short_rule import rules_of_push  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import planned_edits, write_edit  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_edits  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
 
     rules = rules_of_push(wanted)
-    before, afters = planned_edits(file, rules, os.environ)
-    edits = [after for after in afters if not isinstance(after, AlreadyCovered)]
-    if edits and dry_run:
-        emit_lines(diff_lines(difference(file, before, edits[-1].text)))
+    afters: tuple[Edited | AlreadyCovered, ...] = ()
+
+    def plan() -> "tuple[str, Edited | None]":
+        nonlocal afters
+        before, afters = planned_edits(file, rules, os.environ)
+        return before, next((after for after in reversed(afters) if not isinstance(after, AlreadyCovered)), None)
+
+    before, last = plan() if dry_run else ("", write_trusted(file, plan, os.environ))
+    if dry_run and last is not None:
+        emit_lines(diff_lines(difference(file, before, last.text)))
         return False
-    if edits:
-        with remembering(file, {str(POLICY_FILE): edits[-1].text}, os.environ):
-            write_edit(file, before, edits[-1])
     for rule, after in zip(rules, afters, strict=True):
         if isinstance(after, AlreadyCovered):
             emit_lines([f"{rule.text} is already {DONE[rule.effect]}, by {after.rule.origin}: {after.rule}"])
@@ -93,7 +97,7 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
         for asking in after.asked_by:
             say(f"a person is still asked about part of it, by {asking.origin}: {asking}")
-    return bool(edits)
+    return last is not None
 
 
 def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
@@ -103,28 +107,29 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
     """
     # Not needed for `--help`.
     from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED, resolved_for  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import named_service, planned_service, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import named_service, planned_service  # noqa: PLC0415
     from agent_sandbox.runtime.policies.layers import is_layer  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
 
     if name in RESOLVED and is_layer(file, os.environ):
         what = f"only a project's policy can name {name}"
         raise UserError([Problem(where=str(file), what=what, hint=ONLY_PROJECT)])
-    there = named_service(file, name)
-    if there:
-        emit_lines([f"{there}: `{name}` is already under `services`"])
+
+    def plan() -> "tuple[str, Edited | None]":
+        return planned_service(file, name, os.environ)
+
+    before, after = plan() if dry_run else ("", write_trusted(file, plan, os.environ))
+    if after is None:
+        emit_lines([f"{named_service(file, name)}: `{name}` is already under `services`"])
+    elif dry_run:
+        emit_lines(diff_lines(difference(file, before, after.text)))
+        return False
     else:
-        before, after = planned_service(file, name, os.environ)
-        if dry_run:
-            emit_lines(diff_lines(difference(file, before, after.text)))
-            return False
-        with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
-            write_edit(file, before, after)
         emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
     if resolved_for(name) and not dry_run:
         resolve_added(name, file)
         return True
-    return not there
+    return after is not None
 
 
 def resolve_added(name: str, file: Path) -> None:
@@ -152,14 +157,12 @@ def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bo
     """Give the service in the file these options and print where; return whether the file changed."""
     # Not needed for `--help`.
     from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import planned_options, write_edit  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_options  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
 
-    before, after = planned_options(file, service, options, os.environ)
+    after = write_trusted(file, lambda: planned_options(file, service, options, os.environ), os.environ)
     if after is None:
         return False
-    with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
-        write_edit(file, before, after)
     written = [
         f"`{option}: {flow(value)}`" if len(options) == 1 else f"`{option}`" for option, value in options.items()
     ]
@@ -172,14 +175,12 @@ def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bo
 def put_values(values: "Values", what: str, file: Path) -> bool:
     """Add settings and entries to the file and print where; return whether the file changed."""
     # Not needed for `--help`.
-    from agent_sandbox.runtime.policies.edit import planned_values, write_edit  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_values  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
 
-    before, after = planned_values(file, values, os.environ)
+    after = write_trusted(file, lambda: planned_values(file, values, os.environ), os.environ)
     if after is None:
         return False
-    with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
-        write_edit(file, before, after)
     emit_lines([f"{file}:{after.line}: added {what}"])
     return True
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,8 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
 
     They are trusted if the policy is, unless `trust` is False.
     """
+    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.resolving import write  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415 - as above
 
@@ -88,7 +90,10 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
     }
     if not texts:
         return
-    with remembering(policy, texts, os.environ) if trust else nullcontext():
+    with ExitStack() as stack:
+        stack.enter_context(project_lock(policy.absolute().parent.parent, state_directory(os.environ)))
+        if trust:
+            stack.enter_context(remembering(policy, texts, os.environ))
         for plan in plans:
             write(policy, plan)
     _keep_out_of_git(policy.absolute().parent.parent, tuple(texts))
