@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.atomic_file import write_file
-from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.http.body_size import PERIODS, shown_rate
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, Spend, spend_freely
@@ -78,7 +78,7 @@ class Budgets:
             self._read(read_json(path.read_bytes()))
         except FileNotFoundError:
             pass
-        except (OSError, NotJsonError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             self._windows, self._lost = {}, clock()
         self._written = None if self._lost > -inf else dict(self._windows)
 

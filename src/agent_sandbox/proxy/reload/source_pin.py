@@ -75,7 +75,7 @@ class SourcePin:
             pass
         try:
             kept = decode_policy(stored["form"], {})
-        except (LookupError, TypeError, ValueError, UserError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError, UserError) as error:
             raise UserError([Problem(where=str(path), what=LOST, hint=RELOAD)]) from error
         return None if kept.settings.reload == "watch" else kept
 

@@ -152,9 +152,11 @@ def write_git_settings(path: Path, policy: Policy) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    if not path.is_file() or path.read_text("ascii") != text:
+    data = text.encode("ascii")
+    # Whatever bytes are there now.
+    if not path.is_file() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode("ascii"), mode=0o644)
+        write_file(path, data, mode=0o644)
 
 
 def _exports(variables: Iterable[tuple[str, str]]) -> Iterable[str]:

@@ -158,7 +158,10 @@ def _time(said: object) -> float | None:
     """Return when a value expires, None for never; anything but a number counts as expired."""
     if said is None:
         return None
-    return float(said) if isinstance(said, int | float) else 0.0
+    try:
+        return float(said) if isinstance(said, int | float) else 0.0
+    except OverflowError:
+        return 0.0
 
 
 def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_sandbox.atomic_file import write_file
-from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.proxy.audit.record import SecretUse
 
 
@@ -43,7 +43,7 @@ def read_uses(path: Path) -> Mapping[str, Used]:
     try:
         said = read_json(path.read_bytes())
         return {str(name): Used(int(uses), float(last)) for name, (uses, last) in said.items()}
-    except (OSError, NotJsonError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError):
         return {}
 
 

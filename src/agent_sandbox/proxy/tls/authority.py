@@ -5,6 +5,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -64,7 +65,7 @@ def _read(path: Path, *, now: datetime) -> Authority | None:
     try:
         key = serialization.load_pem_private_key(raw, password=None)
         certificate = x509.load_pem_x509_certificate(raw)
-    except ValueError:  # damaged file
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # damaged file, or a key with a password
         return None
     # A CA created while the clock was far ahead is not valid yet once the clock is right.
     began = certificate.not_valid_before_utc <= now

@@ -54,7 +54,7 @@ class Recipes(Struct, frozen=True, kw_only=True):
             found = [_recipe(one) for one in said["recipes"]]
         except OSError as error:
             raise UserError([problem_of(str(self._file), error)]) from error
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             hint = "remove it, and set the secrets again"
             raise UserError([Problem(where=str(self._file), what="this file is damaged", hint=hint)]) from error
         return tuple(sorted(found, key=lambda one: one.name)) if said.get("root") == str(self.root) else ()
