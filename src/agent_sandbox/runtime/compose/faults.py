@@ -99,7 +99,8 @@ FAULTS: tuple[Fault, ...] = (
         hint="`agent-sandbox doctor` names it; `docker network prune` removes unused ones",
     ),
     fault(
-        r"all predefined address pools have been fully subnetted",
+        r"(?:all predefined address pools have been fully subnetted"  # Docker 27 and later, and before it
+        r"|could not find an available, non-overlapping IPv[46] address pool)",
         what="Docker has no subnet left for another network; each running stack takes one",
         hint="stop stacks that you do not need: agent-sandbox ls, then agent-sandbox down --path NAME; `docker network "
         "prune` removes unused networks",

@@ -56,6 +56,8 @@ SAID = {
     "Error response from daemon: all predefined address pools have been fully subnetted": (
         "docker: Docker has no subnet left for another network"
     ),
+    "Error response from daemon: could not find an available, non-overlapping IPv4 address pool "
+    "among the defaults to assign to the network": ("docker: Docker has no subnet left for another network"),
     "ERROR: BuildKit is enabled but the buildx component is missing or broken.": (
         "docker: the docker command has no buildx, which builds the images"
     ),
