@@ -16,6 +16,7 @@ BEGUN_OR_ENDED = frozenset(end[:size] for end in LINE_ENDS for size in range(len
 PART = 16
 LETTERS = 2  # of hex in a literal; there is one literal for each case
 COMPARED = 256  # bytes compared at once
+TOGETHER = 8  # bytes searched for at once at the end of data
 
 
 class ExactFinder:
@@ -37,14 +38,16 @@ class ExactFinder:
 
     def held(self, data: bytes) -> int:
         """Return the length of the longest proper prefix of the wanted bytes that `data` ends with."""
-        if not data:
-            return 0
-        # Only prefixes that end with the last byte of the data can match; search for those.
-        size = self._wanted.rfind(data[-1], 0, min(len(self._wanted) - 1, len(data))) + 1
-        while size and not data.endswith(self._wanted[:size]):
+        end, most = data[-TOGETHER:], min(len(self._wanted) - 1, len(data))
+        # Longer prefixes that can match end with the last bytes of the data; search for those.
+        at = self._wanted.rfind(end, 0, most) if end else -1
+        while at >= 0:
             self._budget.spend()
-            size = self._wanted.rfind(data[-1], 0, size - 1) + 1
-        return size
+            if data.endswith(self._wanted[: at + len(end)]):
+                return at + len(end)
+            at = self._wanted.rfind(end, 0, at + len(end) - 1)
+        shorter = range(min(len(end) - 1, most), 0, -1)
+        return next((size for size in shorter if data.endswith(self._wanted[:size])), 0)
 
     def forget(self, size: int) -> None:
         """Do nothing: no positions are stored."""

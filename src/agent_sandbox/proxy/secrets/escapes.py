@@ -13,7 +13,7 @@ from string import punctuation
 ZEROS = tuple("0" * count for count in range(7))  # leading zeros as in `&#0000043;`; no encoder writes more
 DOUBLED = frozenset("\"'%")  # CSV, SQL, format strings
 LONGEST = len("&DiacriticalGrave;")
-LEADS = b"%\\&+\"'"  # the first bytes of all escape sequences
+LEADS = b"%\\&+\"'=_"  # the first bytes of all escape sequences
 # The signs in escape sequences: their first bytes, and those that may follow.
 WITHIN = LEADS + b"#;{}"
 NAMES = tuple((name.rstrip(";"), char) for name, char in html5.items() if char.isascii())
@@ -37,6 +37,9 @@ def escapes(char: int) -> frozenset[bytes]:
         (("\\u{", "\\x{"), ZEROS[:5], hexcode, ("}",)),
         (("\\",), ZEROS[:5], hexcode, ("", " ")),  # CSS, LDAP
         (("\\", "\\0"), octal),
+        (("=",), hexcode),  # quoted-printable
+        (("=\n", "=\r\n"), (sign,)),  # and its lines
+        (("_x00",), hexcode, ("_",)),  # names in XML
     ]
     if sign in punctuation:
         ways.append((("\\",), (sign,)))
@@ -62,7 +65,7 @@ def escaped_signs() -> dict[bytes, bytes]:
         names = (f"&{name.lower()};" for name, named in NAMES if named == sign)
         for way in (f"%{code:02x}", f"&#{code};", f"&#x{code:x};", f"\\u{code:04x}", f"\\x{code:02x}", *names):
             found[way.encode()] = sign.encode()
-    return {**found, **{b"\\" + sign: sign for sign in (b"\\", b'"', b"'")}}
+    return {**found, **{b"\\" + sign: sign for sign in (b"\\", b'"', b"'", b"/")}}
 
 
 LONGEST_TWICE = LONGEST + 3 * (max(map(len, escaped_signs())) - 1)

@@ -1,8 +1,8 @@
 """Redact echoes: overwrite injected secrets in responses, so that the client cannot read them.
 
-Finds a secret in base64, also when it is broken into lines or encoded twice; in hex; and with any of its characters
-escaped in a way that `escapes` lists. If other escapes are used, it finds the long runs of letters and digits between
-them.
+Finds a secret in base64, also when it is broken into lines or encoded twice; in hex and in what else `_dumped` writes;
+and with any of its characters escaped in a way that `escapes` lists. If other escapes are used, it finds the long runs
+of letters and digits between them. `tests/lab/encoders.py` has an example of each encoder that is covered or not.
 Does not find a secret that is encrypted, split up, or encoded in three layers.
 """
 
@@ -97,6 +97,7 @@ def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Ec
             HexText(value.encode().hex().encode()),
             *(FoldedText(text) for text in _sorted(base64s)),
             *_sorted(twice - base64s | runs),
+            *_dumped(value.encode()),
         )
     )
 
@@ -111,6 +112,18 @@ def _escaped(text: str) -> Iterator[str]:
     quoted = quote(text, safe="")
     yield from (text, written, written.replace("/", r"\/"), written.translate(JSON_IN_HTML))
     yield from (quoted, quote(text), QUOTED.sub(lambda found: found[0].lower(), quoted), escape(text))
+
+
+def _dumped(raw: bytes) -> Iterator[Form]:
+    """Yield the bytes as programs dump them: in hex and as numbers with separators, in base32, in base64 of UTF-16."""
+    yield from (HexText(raw.hex(sep).encode()) for sep in " :-")
+    yield HexText(", 0x".join(f"{byte:02x}" for byte in raw).encode())
+    yield from (sep.join(map(str, raw)).encode() for sep in (",", ", ", " "))
+    for before in range(5):
+        written = base64.b32encode(bytes(before) + raw)[(8 * before + 4) // 5 : 8 * (before + len(raw)) // 5]
+        yield from (written, written.lower())
+    # The same bytes, whichever comes first: those of the other order begin one byte earlier.
+    yield from (FoldedText(text) for text in _sorted({*_in_base64(raw.decode("ascii").encode("utf-16-le")[:-1])}))
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:

@@ -354,7 +354,7 @@ async def test_answers_502_to_an_invalid_response(stage: Stage, answer: bytes, w
 
 async def test_redacts_echoes(stage: Stage) -> None:
     async with stage(Secret()) as on:
-        answer = CHUNKED + b"a\r\na hunter22\r\n0\r\n\r\n"
+        answer = CHUNKED + b"b\r\na hunter22.\r\n0\r\n\r\n"
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
         assert b"hunter22" not in got
         assert b"********" in got
@@ -410,7 +410,7 @@ class InChunks(Secret):
 
 async def test_sends_a_redacted_http10_response_as_http11(stage: Stage) -> None:
     async with stage(InChunks()) as on:
-        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\na hunter22"
+        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 11\r\n\r\na hunter22."
         _, got = await on.answered(GET, answer, until=b"0\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"********" in got

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from base64 import b64decode
 from functools import cache
 from html import escape
@@ -13,6 +14,7 @@ from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.secrets.encoded_text import FoldedText, HexText
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.redaction import PIECE, Redactor, redact, secret_encodings
+from encoders import FOUND, NOT_FOUND, texts
 from table_tests import each
 
 VALUE = "k3y/<\"'+>\\x"
@@ -116,6 +118,41 @@ def test_redacts_echoes_as_servers_write_them(echo: str) -> None:
 )
 def test_does_not_find_the_encodings_that_the_documentation_excludes(echo: str) -> None:
     assert redact(encodings(VALUE, BEARER), echo.encode()) == echo.encode()
+
+
+WORDS = "k3y /<\"'+>\\x_=z9"
+
+
+@pytest.mark.slow
+@each("name", FOUND)
+def test_redacts_what_each_encoder_in_the_documentation_writes(name: str) -> None:
+    written = FOUND[name](WORDS)
+    data = f"<{written}>".encode()
+    shown = redact(encodings(WORDS, BEARER), data)
+    # The ends of base64 and base32, and brackets, also depend on what is beside the secret.
+    assert shown.count(b"*") >= len(written) - 8
+    assert {*re.findall(rb"[^*]{5,}", shown)} <= {b"E======>"}
+    redactor = Redactor(encodings(WORDS, BEARER))
+    assert shown == b"".join([*(redactor.feed(bytes([byte])) for byte in data), redactor.end()])
+
+
+@each("name", NOT_FOUND)
+def test_does_not_find_what_each_encoder_that_the_documentation_excludes_writes(name: str) -> None:
+    data = f"<{NOT_FOUND[name](WORDS)}>".encode()
+    assert redact(encodings(WORDS, BEARER), data) == data
+
+
+def test_the_page_lists_the_encoders_that_are_tested() -> None:
+    assert {path: path.read_text() for path in texts()} == texts(), "run tests/lab/encoders.py"
+
+
+@each("before", ["", "1", "12", "123", "1234"])
+def test_redacts_base32_and_base64_of_utf_16_within_a_longer_text(before: str) -> None:
+    text = f"{before}{WORDS}, and more"
+    for encode, bits in ((base64.b32encode, 5), (base64.b64encode, 6)):
+        for charset in ("utf-8",) if bits == 5 else ("utf-16-le", "utf-16-be"):
+            shown = redact(encodings(WORDS, BEARER), encode(text.encode(charset)))
+            assert shown.count(b"*") >= len(WORDS.encode(charset)) * 8 // bits - 4
 
 
 LONG = "sk-proj-" + "aB3dE5fG7hI9" * 8
