@@ -1,6 +1,10 @@
-import pytest
+from itertools import groupby
 
-from agent_sandbox.runtime.review.kinds import kind_of, load_kinds
+import pytest
+import yaml
+
+from agent_sandbox.runtime.review.kinds import TABLE, kind_of, load_kinds
+from table_tests import each
 
 
 @pytest.mark.parametrize(
@@ -51,4 +55,61 @@ def test_the_path_of_a_file_decides_its_kind(path: str, kind: str | None) -> Non
 
 
 def test_every_kind_has_a_reason_and_a_pattern() -> None:
-    assert all(kind.why and (names.pattern or paths.pattern) for kind, names, paths in load_kinds())
+    assert all(one.kind.why and (one.exact or one.names.pattern or one.paths.pattern) for one in load_kinds())
+
+
+@each(
+    ("tool", "names"),
+    [
+        (
+            "Ruby",
+            ".irbrc .pryrc .rdbgrc .ruby-version Guardfile Capfile Thorfile Dangerfile config.ru gems.rb Berksfile",
+        ),
+        (
+            "Python",
+            ".pdbrc sitecustomize.py ipython_config.py dodo.py tasks.py noxfile.py .coveragerc gunicorn.conf.py",
+        ),
+        ("Haskell and OCaml", ".ghci .ocamlinit stack.yaml cabal.project app.cabal Setup.hs hie.yaml dune"),
+        ("Elixir and Erlang", ".iex.exs .formatter.exs config/dev.exs rebar.config"),
+        ("debuggers", ".gdbinit .lldbinit .perldb app-gdb.py .psysh.php .octaverc .gnuplot"),
+        ("TeX", ".latexmkrc latexmkrc arararc.yaml build.lua"),
+        ("Java", "gradlew gradle.properties mvnw build.xml build.sc .sbtopts .jvmopts libs.versions.toml .sdkmanrc"),
+        ("Bazel and its kin", ".bazelrc ci.bazelrc .bazelversion .buckconfig pants.toml .plzconfig"),
+        ("versions", "rust-toolchain.toml devbox.json devenv.yaml pixi.toml environment.yml .nvmrc .python-version"),
+        (
+            "C",
+            "wscript Tupfile premake5.lua xmake.lua conanfile.py CMakeUserPresets.json configure Makefile.in a.mk",
+        ),
+        ("JavaScript", "nodemon.json ecosystem.config.js .sequelizerc .pnp.cjs .yarn/releases/yarn-4.cjs lerna.json"),
+        (
+            "deploy",
+            "ansible.cfg cdk.json serverless.yml wrangler.toml fly.toml helmfile.yaml terragrunt.hcl playbook.yml",
+        ),
+        (".NET", "build.cake run.csx app.targets app.props app.sln global.json .config/dotnet-tools.json"),
+        ("Apple", "App.xcodeproj/project.pbxproj Podfile Mintfile deep/a.xcscheme Project.swift"),
+        (
+            "others",
+            "mix.exs deps.edn project.clj Makefile.PL platformio.ini hardhat.config.ts .tmuxinator.yml Snakefile",
+        ),
+    ],
+)
+def test_knows_what_tools_read_where_they_start(tool: str, names: str) -> None:
+    assert [name for name in names.split() if kind_of(name) is None] == [], tool
+
+
+def test_each_row_of_the_table_names_one_tool_and_its_documentation() -> None:
+    rows = yaml.safe_load(TABLE.read_text())
+    kinds = [kind for kind, _ in groupby(row["kind"] for row in rows)]
+    assert len(kinds) == len(set(kinds))
+    tools = [(row["kind"], row["tool"]) for row in rows]
+    assert len(tools) == len(set(tools))
+    assert [
+        row for row in rows if not row["source"].startswith("https://") or not row.keys() & {"names", "paths"}
+    ] == []
+    every = [name.casefold() for row in rows for key in ("names", "paths") for name in row.get(key, ())]
+    assert {name for name in every if every.count(name) > 1} == set()
+
+
+def test_an_ordinary_file_of_a_large_project_is_of_no_kind() -> None:
+    names = "README.md main.py app.ts index.html style.css data.json notes.txt lib.rs Main.java c.yaml t.c a.lock"
+    assert [name for name in names.split() if kind_of(f"src/{name}")] == []
