@@ -87,8 +87,8 @@ def _bytes(text: str) -> int:
 def _here(name: str, inside: str, target: str, meter: Meter, path: Path | None) -> Copied:
     base = tree.base_of(inside)
     with tree.opened(target) as place:
-        whole = Path(target, base) if os.path.isdir(target) else Path(target)
-        receiver = Receiver(place, base, meter, refusal_below(whole))
+        folder, named = (target, base) if os.path.isdir(target) else os.path.split(target.rstrip("/"))
+        receiver = Receiver(place, base, meter, refusal_below(Path(folder), named))
         return transfer.from_sandbox(_running(name, path), inside, receiver)
 
 

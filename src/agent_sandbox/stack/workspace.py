@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 class Protected(Struct, frozen=True, kw_only=True):
     """A protected path of the workspace: read-only, or pinned so that it cannot be moved away.
 
-    `init` creates what is `always` protected, as an empty directory unless it is one of its files.
+    `init` creates what is `always` protected, as an empty directory unless it is one of its files. The host
+    machine acts on what is `anywhere` in every directory, not only in the one that the row is about.
     """
 
     path: str
     access: Access = Access.READ
     always: bool = False
+    anywhere: bool = False
     why: str
 
 

@@ -78,6 +78,13 @@ def test_names_files_that_are_not_copied_and_exits_with_1(
     assert run(capsys, "box:a/.vscode", ".") == (0, "copied 1 file (1 B) to .\n")
     assert (project / ".vscode" / "tasks.json").exists()
     assert not (project / ".git").exists()
+    into = f"not copied: b: tasks and settings that the editor on the host acts on{look}\n"
+    (box / "only").mkdir()
+    (box / "only" / "b").write_text("x")
+    assert run(capsys, "box:only/.", ".vscode", quiet=True) == (1, into)
+    assert run(capsys, "box:only", ".vscode", quiet=True) == (1, into)
+    assert [file.name for file in (project / ".vscode").rglob("*") if file.is_file()] == ["tasks.json"]
+    assert run(capsys, "box:only/b", ".vscode", quiet=True) == (0, "")
     # Everything is copied into the sandbox: it protects the project's paths.
     assert run(capsys, "new", "box:c") == (0, "copied 1 file (1 B) to box:c\n")
 

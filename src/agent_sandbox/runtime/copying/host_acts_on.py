@@ -22,26 +22,46 @@ OF_GIT = "git on your machine would run its hooks and programs"
 BY_NAME = "; look at it, then copy it by name"
 
 
-def refusal_below(target: Path) -> Callable[[tuple[str, ...]], str]:
-    """Return a function that says why an entry below `target` is not written, or nothing.
+def refusal_below(folder: Path, name: str) -> Callable[[tuple[str, ...]], str]:
+    """Return a function that says why an entry of a copy is not written, or nothing.
 
-    Patterns apply to the path in the copied directory, and to the one in the project that the target is in.
+    The copy gets the name `name` in `folder`, which exists; with ".", only its content goes there. If a copy from above
+    leaves `folder` out, or a directory that it is in, nothing is written there.
     """
-    whole = Path(os.path.abspath(target))  # noqa: PTH100 - as typed: no link in it is followed
-    root = find_root(None, cwd=whole.parent)
-    above = whole.relative_to(root).parts if root and whole.is_relative_to(root) else None
+    whole = Path(os.path.abspath(folder))  # noqa: PTH100 - as typed: no link in it is followed
+    root = find_root(None, cwd=whole)
+    top = root if root and whole.is_relative_to(root) else Path(whole.anchor)
+    above = tuple(map(_plain, whole.relative_to(top).parts))
+    before = (*above, *(() if name == "." else (_plain(name),)))
     table = (*load_table()["workspace"], *(Protected(path=row.path, why=row.why) for row in host_reads()))
-    rows = [(row.path.casefold().split("/"), row.why) for row in table]
+    rows = [(row.path.casefold().split("/"), row.why, row.anywhere) for row in table]
+    into = OF_GIT if _is_in_repository(whole, top, above) else ""
+    into = into or next((why for pattern, why, _ in rows if _leads_into(above, pattern)), "")
 
     def refusal(parts: tuple[str, ...]) -> str:
         names = tuple(map(_plain, parts))
-        if OF_REPOSITORY.fullmatch(names[-1]):
-            return f"{OF_GIT}{BY_NAME}"
-        ways = (names, *(((*map(str.casefold, above), *names),) if above else ()))
-        found = next((why for pattern, why in rows if any(_matches(way, pattern) for way in ways)), "")
-        return f"{found}{BY_NAME}" if found else ""
+        if into or OF_REPOSITORY.fullmatch(names[-1]):
+            return f"{into or OF_GIT}{BY_NAME}"
+        way = (*before, *names)
+        for pattern, why, anywhere in rows:
+            start = len(way) - len(pattern)
+            if start >= 0 and (anywhere or start <= len(before)) and _matches(way[start:], pattern):
+                return f"{why}{BY_NAME}"
+        return ""
 
     return refusal
+
+
+def _is_in_repository(whole: Path, top: Path, above: tuple[str, ...]) -> bool:
+    """Return whether a directory is git's own, in `.git` or in a bare repository."""
+    places = [place for place in (whole, *whole.parents) if place.is_relative_to(top)]
+    bare = any(os.path.isfile(place / "HEAD") and os.path.isdir(place / "objects") for place in places)
+    return bare or any(OF_REPOSITORY.fullmatch(part) for part in above)
+
+
+def _leads_into(above: tuple[str, ...], pattern: list[str]) -> bool:
+    """Return whether a directory is what the pattern matches, or in it, seen from any directory above it."""
+    return any(_matches(above[start : start + len(pattern)], pattern) for start in range(len(above)))
 
 
 def _plain(name: str) -> str:
