@@ -13,6 +13,8 @@ from agent_sandbox.runtime.host.user_dirs import home_directory
 NAMES = ("AccessKeyId", "SecretAccessKey", "SessionToken")
 # The same in the file of credentials.
 KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+# The seconds left of a value that has no valid end.
+NEVER_VALID = float("-inf")
 PROFILE = re.compile(r"(?!-)[A-Za-z0-9_.@+/-]{1,100}", re.ASCII)
 
 
@@ -23,9 +25,10 @@ def credentials_file(environ: Mapping[str, str]) -> Path:
 
 
 def printed_keys(output: bytes) -> tuple[str, float | None]:
-    """Return what `aws configure export-credentials` prints: the keys with colons between them, and the seconds left.
+    """Return what `aws configure export-credentials` and other programs print for AWS: the keys, and the seconds left.
 
-    Without keys, the first is "". Only temporary keys expire.
+    There are colons between the keys; without keys, the first is "". Only temporary keys expire. Keys with an
+    `Expiration` that is not a time have NEVER_VALID seconds left.
     """
     try:
         said = read_json(output)
@@ -33,16 +36,18 @@ def printed_keys(output: bytes) -> tuple[str, float | None]:
         return "", None
     if not isinstance(said, dict):
         return "", None
-    return _joined([str(said.get(name) or "") for name in NAMES]), _seconds_left(said.get("Expiration"))
+    keys, end = _joined([str(said.get(name) or "") for name in NAMES]), said.get("Expiration")
+    left = _seconds_left(end)
+    return keys, NEVER_VALID if keys and end and left is None else left
 
 
 def _seconds_left(said: object) -> float | None:
     """Return the seconds until a time in ISO 8601, None without one."""
     try:
         end = datetime.fromisoformat(said) if isinstance(said, str) else None
-    except ValueError:
+        return end.replace(tzinfo=end.tzinfo or UTC).timestamp() - time.time() if end else None
+    except (ValueError, OverflowError):
         return None
-    return end.replace(tzinfo=end.tzinfo or UTC).timestamp() - time.time() if end else None
 
 
 def stored_keys(text: str, profile: str) -> str:

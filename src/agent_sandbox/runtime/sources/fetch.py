@@ -18,7 +18,7 @@ from agent_sandbox.runtime.git.ask import ask_git
 from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, capture
 from agent_sandbox.runtime.host.program_path import in_project, program_path
 from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
-from agent_sandbox.runtime.sources.aws_keys import PROFILE, credentials_file, printed_keys, stored_keys
+from agent_sandbox.runtime.sources.aws_keys import NEVER_VALID, PROFILE, credentials_file, printed_keys, stored_keys
 from agent_sandbox.runtime.sources.ssh_key import NotAKeyError, key_on_one_line
 from agent_sandbox.runtime.sources.value import MOST, Fetched, faults, without_line_end
 
@@ -59,10 +59,10 @@ def fetch(name: str, source: str, host: Host) -> Fetched:
     kind, rest = split_source(source)
     try:
         found = SOURCES[kind](rest, host)
+        found = found if isinstance(found, Fetched) else as_printed(found)
     except NoValueError as error:
         what = f"the source of {name} gives no value: {error}"
         raise UserError([Problem(where=source, what=what, hint=error.hint)]) from error
-    found = found if isinstance(found, Fetched) else Fetched(value=found)
     value = without_line_end(found.value)
     wrong = faults(value) if value else [("it is empty", "the source has to give the secret on one line")]
     problems = [
@@ -71,6 +71,21 @@ def fetch(name: str, source: str, host: Host) -> Fetched:
     if problems:
         raise UserError(problems)
     return replace(found, value=value)
+
+
+def as_printed(output: bytes) -> Fetched:
+    """Return what a source printed: AWS keys if it is their JSON, which may say when they expire, else the output."""
+    keys, left = printed_keys(output)
+    _require_current(left)
+    return Fetched(value=os.fsencode(keys) or output, left=left)
+
+
+def _require_current(left: float | None) -> None:
+    """Raise NoValueError for a value that has ended; `left` is in seconds, None for one that does not end."""
+    if left == NEVER_VALID:
+        raise NoValueError("its `Expiration` is not a time in ISO 8601", "the program has to print one, or none")
+    if left is not None and left <= 0:
+        raise NoValueError("it has expired", "sign in again, as with aws sso login")
 
 
 def split_source(source: str) -> tuple[str, str]:
@@ -182,8 +197,7 @@ def _from_aws(profile: str, host: Host) -> Fetched:
             raise NoValueError(why, "sign in first; version 1 of aws does not have this command") from error
     if not keys:
         raise NoValueError(f"the profile {profile} has no keys", f"aws configure --profile {profile}")
-    if left is not None and left <= 0:
-        raise NoValueError(f"the keys of the profile {profile} have expired", "sign in again, as with aws sso login")
+    _require_current(left)
     return Fetched(value=os.fsencode(keys), left=left)
 
 
@@ -244,5 +258,5 @@ SOURCES: Mapping[str, Callable[[str, Host], bytes | Fetched]] = {
     "aws": _from_aws,
     APP: _from_app,
 }
-# The sources whose values expire and can be fetched again without a question.
+# The sources whose values can be fetched again at any time without a question; others are when they said that one ends.
 RENEWED = frozenset({"aws", APP})

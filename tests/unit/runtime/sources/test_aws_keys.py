@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.sources.aws_keys import PROFILE, credentials_file, printed_keys, stored_keys
+from agent_sandbox.runtime.sources.aws_keys import NEVER_VALID, PROFILE, credentials_file, printed_keys, stored_keys
 from table_tests import each
 
 STORED = """\
@@ -48,8 +48,11 @@ def test_reads_keys_from_the_output_of_the_program(output: bytes, keys: str) -> 
         ("2026-11-22T14:00:00+02:00", 60.0),
         ("2026-11-22T12:00:00", 60.0),
         ("2026-11-22T11:00:00Z", -3540.0),
-        ("soon", None),
-        (4, None),
+        ("soon", NEVER_VALID),
+        (4, NEVER_VALID),
+        (f"9999-12-31T23:59:59{'+00:00' * 2}", NEVER_VALID),
+        (None, None),
+        ("", None),
     ],
 )
 def test_temporary_keys_expire(end: object, left: float | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -322,18 +322,40 @@ def test_the_keys_of_an_aws_profile_are_a_source(host: Host, tmp_path: Path) -> 
 
 @each(
     ("seconds", "left"),
-    [(3600, 3600), (-1, "the keys of the profile work have expired; sign in again, as with aws sso login")],
+    [(3600, 3600), (-1, "gives no value: it has expired; sign in again, as with aws sso login")],
 )
-def test_aws_keys_expire_at_the_time_that_aws_prints(
+def test_keys_expire_at_the_time_that_their_source_prints(
     host: Host, tmp_path: Path, seconds: int, left: float | str
 ) -> None:
     end = datetime.fromtimestamp(time.time() + seconds, UTC).isoformat()
     keys = f'{{"AccessKeyId": "ASIA2", "SecretAccessKey": "s3cret", "Expiration": "{end}"}}'
     program(tmp_path / "bin" / "aws", f"echo '{keys}'")
     if isinstance(left, str):
-        assert problems("aws:work", host)[0].endswith(left)
+        for source in ("aws:work", "aws sso"):
+            assert problems(source, host) == [f"{source}: the source of a {left}"]
     else:
-        assert subject.fetch("a", "aws:work", host).left == pytest.approx(left, abs=60)
+        for source in ("aws:work", "aws sso", "sh -c aws"):
+            found = subject.fetch("a", source, host)
+            assert found.value == b"ASIA2:s3cret"
+            assert found.left == pytest.approx(left, abs=60)
+
+
+def test_any_source_can_say_when_its_value_ends(host: Host, tmp_path: Path) -> None:
+    said = '{"token": "0123456789", "Expiration": "%s"}'
+    for end, left in (("2999-01-01T00:00:00Z", True), ("soon", False), ("", False)):
+        file = tmp_path / "home" / "token.json"
+        file.write_text(said % end)
+        file.chmod(0o600)
+        found = subject.fetch("a", f"file:{file}", host)
+        assert (found.value.decode(), found.left is not None) == (said % end, left)
+    keys = '{"AccessKeyId": "ASIA2", "SecretAccessKey": "s3cret",\n "Expiration": "soon"}'
+    program(tmp_path / "bin" / "sso", f"echo '{keys}'")
+    assert problems("sso", host) == [
+        (
+            "sso: the source of a gives no value: its `Expiration` is not a time in ISO 8601; "
+            "the program has to print one, or none"
+        )
+    ]
 
 
 def test_reads_the_keys_of_a_profile_from_the_aws_command(host: Host, tmp_path: Path) -> None:

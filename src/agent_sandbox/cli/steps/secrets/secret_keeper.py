@@ -2,13 +2,13 @@
 
 It watches the credential files on the host machine: a new token goes to the proxy at once, and the client refreshes one
 that is about to expire. It also fetches values again whose source says when they expire. It ends with the process PID,
-which became the command in the container.
+which became the command in the container, or if no secret will expire.
 """
 
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.process import leave_running
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.secrets import Held
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.sources.fetch import RENEWED, split_source
 from agent_sandbox.runtime.sources.login_host import RENEW_SECONDS, login_file
@@ -66,17 +67,17 @@ def keep_secrets(project: Project) -> None:
 
 def watched(project: Project) -> list[Watched]:
     """Return the secrets to keep. They were passed on when the project started."""
-    found = []
+    found, held = [], _held(project)
     for recipe in _kept(project):
         agent = agent_of(recipe.source)
         path = login_file(login_of(agent), host_of(project)) if agent else None
-        found.append(Watched(recipe=recipe, path=path, due=0.0 if agent else _due(project, recipe)))
-    return found
+        found.append(Watched(recipe=recipe, path=path, due=0.0 if agent else _due(recipe, held)))
+    return [one for one in found if one.path or one.due < float("inf")]
 
 
-def keep(project: Project, all_: Iterable[Watched], parent: int) -> None:
-    """Look at the secrets until the parent process ends."""
-    while os.getppid() == parent:
+def keep(project: Project, all_: Sequence[Watched], parent: int) -> None:
+    """Look at the secrets until the parent process ends; without any, end at once."""
+    while all_ and os.getppid() == parent:
         for one in all_:
             one.look(project, time.time())
         time.sleep(LOOK_SECONDS)
@@ -87,18 +88,27 @@ def _kept(project: Project) -> list[Recipe]:
         recipes = recipes_for(project.root, os.environ)
     except UserError:  # the start has reported it
         return []
-    return [one for one in recipes if agent_of(one.source) or split_source(one.source)[0] in RENEWED]
+    # With `--ttl`, the user chose when a value ends.
+    return [one for one in recipes if agent_of(one.source) or _is_renewed(one) or one.ttl is None]
 
 
-def _due(project: Project, recipe: Recipe) -> float:
-    """Return when to fetch a value again that the proxy has: at once if it has none."""
+def _is_renewed(recipe: Recipe) -> bool:
+    return split_source(recipe.source)[0] in RENEWED
+
+
+def _held(project: Project) -> dict[str, Held]:
     try:
-        held = next((one for one in secrets_of(project) if one.name == recipe.name), None)
+        return {one.name: one for one in secrets_of(project)}
     except UserError:
-        return 0.0
-    if held is None or held.problem:
-        return 0.0
-    return held.expires.timestamp() - EARLY_SECONDS if held.expires else float("inf")
+        return {}
+
+
+def _due(recipe: Recipe, held: Mapping[str, Held]) -> float:
+    """Return when to fetch a value again that the proxy has; at once if it has none and its source asks no question."""
+    found = held.get(recipe.name)
+    if found is None or found.problem:
+        return 0.0 if _is_renewed(recipe) else float("inf")
+    return found.expires.timestamp() - EARLY_SECONDS if found.expires else float("inf")
 
 
 def _identity(path: Path | None) -> object:

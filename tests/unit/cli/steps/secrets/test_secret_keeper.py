@@ -101,25 +101,31 @@ def test_fetches_a_value_again_before_it_expires(project: Path, given: list[floa
 
 
 @pytest.mark.parametrize(
-    ("held", "due"),
+    ("held", "aws", "command"),
     [
-        ({"expires": NOW}, NOW - subject.EARLY_SECONDS),
-        ({}, float("inf")),
-        ({"problem": "its source failed"}, 0.0),
-        ({"name": "another"}, 0.0),
-        (None, 0.0),
+        ({"expires": NOW}, NOW - subject.EARLY_SECONDS, NOW - subject.EARLY_SECONDS),
+        ({}, None, None),
+        ({"problem": "its source failed"}, 0.0, None),  # a command may ask for a password: `up` runs it again
+        ({"name": "another"}, 0.0, None),
+        (None, 0.0, None),
     ],
 )
 def test_takes_the_time_of_the_next_fetch_from_the_proxy(
-    project: Path, docker: FakeDocker, held: dict[str, object] | None, due: float
+    project: Path, docker: FakeDocker, held: dict[str, object] | None, aws: float | None, command: float | None
 ) -> None:
-    recipes_of(project, os.environ).add(Recipe(name="aws.key", hosts=("a.test",), source="aws:default"))
-    recipes_of(project, os.environ).add(Recipe(name="other", hosts=("a.test",), source="env:OTHER"))
+    recipes = recipes_of(project, os.environ)
+    for name, source, ttl in (
+        ("aws", "aws:default", None),
+        ("command", "sso print", None),
+        ("until", "sso print", 60.0),
+    ):
+        recipes.add(Recipe(name=name, hosts=("a.test",), source=source, ttl=ttl))
     with_containers(docker, proxy="healthy")
-    rows = json.dumps([{"name": "aws.key", "hosts": [], **held}]) if held is not None else "damaged"
+    names = ("aws", "command", "until")
+    rows = json.dumps([{"name": name, "hosts": [], **held} for name in names]) if held is not None else "damaged"
     docker.says("agent_sandbox.proxy secret list", out=rows)
-    (one,) = subject.watched(read_project(project))
-    assert (one.recipe.name, one.due) == ("aws.key", due)
+    found = {one.recipe.name: one.due for one in subject.watched(read_project(project))}
+    assert found == {name: due for name, due in (("aws", aws), ("command", command)) if due is not None}
 
 
 def test_a_keeper_is_started_only_if_needed_and_ends_with_its_parent(
@@ -129,7 +135,7 @@ def test_a_keeper_is_started_only_if_needed_and_ends_with_its_parent(
     monkeypatch.setattr(subject, "leave_running", started.append)
     subject.keep_secrets(read_project(project))
     assert started == []
-    recipes_of(project, os.environ).add(Recipe(name="a", hosts=("a.test",), source="env:A"))
+    recipes_of(project, os.environ).add(Recipe(name="a", hosts=("a.test",), source="env:A", ttl=60.0))
     subject.keep_secrets(read_project(project))
     assert started == []
     recipes_of(project, os.environ).add(RECIPE)
