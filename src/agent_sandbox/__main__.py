@@ -5,7 +5,7 @@ import sys
 from typing import NoReturn, TextIO, cast
 
 from agent_sandbox.cli.framework.color_option import split_color, wrong_color
-from agent_sandbox.cli.framework.commands import with_default
+from agent_sandbox.cli.framework.commands import with_default, with_separator
 from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage, without_help_word
 from agent_sandbox.cli.terminal.style import VARIABLE
 
@@ -15,7 +15,7 @@ def main() -> NoReturn:
     argv, when = sys.argv[1:], None
     if argv[:1] != [COMPLETE]:
         argv, when = split_color(argv)
-    argv = with_default(without_help_word(argv))
+    argv = with_separator(with_default(without_help_word(argv)))
     text, instead = answer(argv), wrong_color(when) or usage(argv)
     if when is not None and not instead:
         os.environ[VARIABLE] = when

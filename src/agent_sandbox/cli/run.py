@@ -1,6 +1,7 @@
 """`agent-sandbox run [AGENT] [-- ARG...]`."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -23,6 +24,7 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
@@ -31,7 +33,7 @@ from agent_sandbox.runtime.project.installed import has_stack, init_for
 Arguments = Annotated[
     list[str] | None,
     Argument(
-        help="The agent, by default the first of the stack; then arguments for its command, after `--`.",
+        help="The agent, by default the first of the stack. What follows `--` are arguments for its command.",
         metavar="[AGENT] [-- ARG...]",
     ),
 ]
@@ -50,6 +52,7 @@ NO_TERMINAL = Problem(
     what="needs a terminal",
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
 )
+SEPARATOR = "--"
 NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
 
@@ -180,10 +183,18 @@ def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the agent, "" if the first argument is none, and the arguments for its command."""
-    if arguments and arguments[0] in known_agents():
-        return arguments[0], arguments[1:]
-    return "", arguments
+    """Return the agent, "" if none is named, and what follows `--`; raise UserError for any other word before it."""
+    place = arguments.index(SEPARATOR) if SEPARATOR in arguments else len(arguments)
+    named, words = arguments[:place], arguments[place + 1 :]
+    if not named:
+        return "", words
+    if named[0] not in known_agents():
+        load_manifest(named[0])  # raises, with the nearest name
+    if named[1:]:
+        what = "arguments for the agent's command follow `--`"
+        hint = f"agent-sandbox run {named[0]} -- {shlex.join((*named[1:], *words))}"
+        raise UserError([Problem(where=printable(named[1]), what=what, hint=hint)])
+    return named[0], words
 
 
 def _asked_agent(folder: Path) -> str:

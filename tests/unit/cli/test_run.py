@@ -44,7 +44,7 @@ def test_runs_the_agents_command_once_the_stack_is_up(
     up_to_date: FakeDocker, command: tuple[str, ...], became: list[str]
 ) -> None:
     up_to_date.says("ps --all").says("up --detach")
-    assert exit_code(lambda: run(["-p", "say hi"])) == 0
+    assert exit_code(lambda: run(["--", "-p", "say hi"])) == 0
     here = Path.cwd()
     assert up_to_date.calls[-1].startswith(f"{compose_line(here)} up --detach ")
     asked = f"exec -T agent {ENTER} {' '.join(command)} -p say hi"
@@ -225,7 +225,7 @@ def test_quiet_prints_nothing(empty_project: Path, started: list[Path], became: 
 
 
 def test_a_directory_without_a_stack_needs_the_name_of_an_agent(empty_project: Path, ask: Ask) -> None:
-    for words in ((), ("--", "-p", "hi"), ("nobody",)):
+    for words in ((), ("--", "-p", "hi")):
         assert ask("run", *words).err == (f"error: {empty_project}: no stack in this directory\n{NEEDS_AGENT}\n")
     assert list(empty_project.iterdir()) == []
 
@@ -305,6 +305,33 @@ def test_rejects_another_agent_than_the_stack_runs(empty_project: Path, started:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("codxe",), f"error: no such agent `codxe`\n  hint: did you mean `codex`? known agents: {KNOWN}\n"),
+        (("fix", "--", "x"), f"error: no such agent `fix`\n  hint: known agents: {KNOWN}\n"),
+        (
+            ("codex", "fix the tests", "--", "-q"),
+            "error: fix the tests: arguments for the agent's command follow `--`\n"
+            "  hint: agent-sandbox run codex -- 'fix the tests' -q\n",
+        ),
+    ],
+)
+def test_a_word_before_the_dashes_is_an_agent_and_never_a_task(
+    up_to_date: FakeDocker, became: list[str], ask: Ask, words: tuple[str, ...], said: str
+) -> None:
+    answer = ask("run", *words)
+    assert (answer.code, answer.err, up_to_date.calls, became) == (1, said, [], [])
+
+
+def test_a_word_after_the_dashes_is_for_the_agent_even_if_an_agent_has_that_name(
+    up_to_date: FakeDocker, command: tuple[str, ...], became: list[str], ask: Ask
+) -> None:
+    up_to_date.says("ps --all").says("up --detach")
+    assert ask("run", "--quiet", "--", "codex", "--", "x").code == 0
+    assert f" {' '.join(command)} codex -- x in " in became[0]
+
+
 def test_does_not_replace_an_invalid_devcontainer_json(empty_project: Path, started: list[Path], ask: Ask) -> None:
     file = empty_project / ".devcontainer" / "devcontainer.json"
     file.parent.mkdir()
@@ -326,7 +353,7 @@ def test_rm_removes_the_sandbox_and_json_prints_only_the_summary(
     up_to_date.says("ps --all").says("network ls").says("volume ls").says("up --detach").says("volume prune")
     up_to_date.says("agent_sandbox.proxy log").says("down --remove-orphans --volumes")
     up_to_date.says(ENTER, out="hi", code=5)
-    assert exit_code(lambda: run(["-p", "say hi"], rm=True, json=True, quiet=True)) == 5
+    assert exit_code(lambda: run(["--", "-p", "say hi"], rm=True, json=True, quiet=True)) == 5
     out, err = capfd.readouterr()
     assert (json.loads(out)["result"], err) == ("hi", "")
     words = ("up --detach", f"agent {ENTER} {' '.join(command)} -p say hi", "proxy log", "down --remove-orphans")

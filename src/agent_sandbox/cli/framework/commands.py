@@ -137,6 +137,20 @@ def with_default(argv: "Sequence[str]") -> list[str]:
     return [*argv]
 
 
+def with_separator(argv: "Sequence[str]") -> list[str]:
+    """Return the arguments with the first `--` doubled where the command needs to know where it was.
+
+    Parsers drop one. What follows it is for the program that the command starts, so a mistyped word before it is not.
+
+    >>> with_separator(["run", "codex", "--", "-p"]), with_separator(["exec", "--", "ls"])
+    (['run', 'codex', '--', '--', '-p'], ['exec', '--', 'ls'])
+    """
+    if argv[:1] == ["run"] and "--" in argv:
+        place = argv.index("--")
+        return [*argv[:place], "--", *argv[place:]]
+    return [*argv]
+
+
 def load(*path: str) -> "ModuleType":
     """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
     return import_module(".".join(("agent_sandbox.cli", *map(in_python, path))))
