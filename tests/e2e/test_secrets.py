@@ -315,7 +315,7 @@ def test_a_value_from_a_source_stays_in_memory_and_rotates_without_a_restart(
 
 
 def test_secret_test_prints_the_servers_status_and_fails_over_plain_http(keyed: Project) -> None:
-    assert keyed.sandbox("secret", "test", "the.key").stderr == f"{API} answers 200\n"
+    assert keyed.sandbox("secret", "test", "the.key").stderr == f"the.key was sent to {API}, which answers 200\n"
     denied = keyed.sandbox("secret", "test", "the.key", "--url", f"http://{API}/v1/models", check=False)
     assert (denied.returncode, denied.stderr.startswith(f"error: http://{API}/v1/models: ")) == (1, True)
 

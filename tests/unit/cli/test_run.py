@@ -134,6 +134,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 AGENTS = known_agents(data_root() / "templates")
 KNOWN = ", ".join(AGENTS)
+AFTER_DASHES = "arguments for the agent's command follow `--`\n"
 NEEDS_AGENT = (
     f"  hint: agent-sandbox run AGENT, with the same options, makes one and starts it, where AGENT is one of: {KNOWN}"
 )
@@ -312,8 +313,7 @@ def test_rejects_another_agent_than_the_stack_runs(empty_project: Path, started:
         (("fix", "--", "x"), f"error: no such agent `fix`\n  hint: known agents: {KNOWN}\n"),
         (
             ("codex", "fix the tests", "--", "-q"),
-            "error: fix the tests: arguments for the agent's command follow `--`\n"
-            "  hint: agent-sandbox run codex -- 'fix the tests' -q\n",
+            f"error: fix the tests: {AFTER_DASHES}  hint: agent-sandbox run codex -- 'fix the tests' -q\n",
         ),
     ],
 )

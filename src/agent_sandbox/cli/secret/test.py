@@ -1,6 +1,9 @@
 """`agent-sandbox secret test NAME`."""
 
+import os
 from pathlib import Path
+from secrets import token_hex
+from time import sleep
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -9,16 +12,20 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.execute import driver, require_running
+from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.secrets.git_setup import git_tests
 from agent_sandbox.cli.steps.secrets.keyed_services import known_tests
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.policytools.unset_secrets import Bound, unheard
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.traffic.record import Record, read_record
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
@@ -26,6 +33,10 @@ SECONDS = 20
 # The last line of curl's output: the status, and the header that marks the proxy's own answers.
 ENDING = "\\n%{http_code} %header{x-agent-sandbox}"
 REFUSED = frozenset({401, 403})
+BAD_REQUEST, TOO_MANY = 400, 429  # only clients that are known have a limit of requests
+# A header whose name nobody else sends marks this request in the audit log.
+MARKER = "secret-test-"
+READS, PAUSE = 40, 0.25
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -34,14 +45,16 @@ def completions(*before: str) -> tuple[str, ...]:
 
 
 def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
-    """Send one harmless request with the secret, from the sandbox, and print what the server answers.
+    """Send one harmless request from the sandbox, and print whether the secret was sent and what the server answers.
 
-    Exit 1 if the proxy denies the request or the server does not accept the secret.
+    Exit 1 if the proxy denies the request or sends it without the secret, or if the answer does not show that the
+    server accepts the secret.
     """
     bound = read_binding(name, ())
     project = open_project(path, cwd=Path.cwd())
     agent = require_running(project, "agent")
-    address = url or _address(project, _held(project, bound.name))
+    held = _held(project, bound.name)
+    address, marker = url or _address(project, held), f"{MARKER}{token_hex(8)}"
     # The agent can write ~/.curlrc, which could name another address, or one that never ends.
     curl = (
         "curl",
@@ -53,6 +66,8 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
         "Accept: application/json",
         "-H",
         "Git-Protocol: version=2",  # a git server then lists no branches
+        "-H",
+        f"{marker}: 1",
         "-w",
         ENDING,
         "--",
@@ -66,10 +81,55 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
         raise UserError([Problem(where=address, what=f"the request failed: {why}", hint="agent-sandbox proxy logs")])
     if mark:
         raise UserError([_denial(address, body)])
-    accepted = int(status) not in REFUSED
-    verdict = "" if accepted else f": it does not accept {bound.name}"
-    say(f"{urlsplit(address).hostname} answers {status}{verdict}")
-    return DONE if accepted else FIXABLE
+    if problem := _unsent(project, held, marker):
+        raise UserError(
+            [Problem(where=address, what=f"the server answers {status}, but {problem.what}", hint=problem.hint)]
+        )
+    verdict = _verdict(int(status), bound.name)
+    say(f"{bound.name} was sent to {urlsplit(address).hostname}, which answers {status}{verdict}")
+    return FIXABLE if verdict else DONE
+
+
+def _unsent(project: Project, secret: Bound, marker: str) -> Problem | None:
+    """Return why the marked request was not sent with the secret, None if it was."""
+    record = _logged(project, marker)
+    if record is None:
+        what = f"whether {secret.name} was sent is unknown: the audit log does not show the request"
+        return Problem(where="", what=what, hint="with `inspect: false`, the proxy cannot inject secrets")
+    sent = [use.secret for use in record.secrets]
+    if secret.name in sent:
+        return None
+    instead = f"; {', '.join(map(printable, sent))} was sent instead" if sent else ""
+    policy = load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
+    elsewhere = next(unheard(policy, Bound(name=secret.name, hosts=(record.host,))), "")
+    hint = elsewhere or "agent-sandbox policy explain URL shows the rule that allows the request"
+    return Problem(where="", what=f"{secret.name} was not sent{instead}", hint=hint)
+
+
+def _logged(project: Project, marker: str) -> Record | None:
+    """Return the record of the marked request; it may follow the response by a moment."""
+    found: list[Record] = []
+
+    def take(line: str) -> None:
+        record = read_record(line)
+        if record is not None and marker in record.headers.split(", "):
+            found.append(record)
+
+    for _ in range(READS):
+        read_log(project, take, "--tail", "100")
+        if found:
+            return found[-1]
+        sleep(PAUSE)
+    return None
+
+
+def _verdict(status: int, name: str) -> str:
+    """Return why a status does not show that the server accepts the secret, "" if it does."""
+    if status in REFUSED:
+        return f": it does not accept {name}"
+    if status >= BAD_REQUEST and status != TOO_MANY:
+        return f": that does not show whether it accepts {name}"
+    return ""
 
 
 def _held(project: Project, name: str) -> Bound:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.cli.secret import test as module
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from run_cli import Ask
@@ -12,9 +13,20 @@ HELD = [{"name": "the.key", "hosts": ["api.openai.com"]}, {"name": "other", "hos
 URL = "https://api.openai.com/v1/models"
 
 
+LOGGED = {"time": "2026-01-31T10:00:00.000Z", "event": "request", "decision": "allow", "host": "api.openai.com"}
+
+
+def logged(*secrets: str, headers: str = "accept, secret-test-00ff", **fields: str) -> str:
+    """Return a line of the audit log for a request with these secrets."""
+    used = [{"secret": name, "kind": "bearer", "source": "file", "age_s": 1} for name in secrets]
+    return json.dumps(LOGGED | {"headers": headers, "secrets": used} | fields) + "\n"
+
+
 @pytest.fixture
-def running(project: Path, docker: FakeDocker) -> FakeDocker:
+def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
     assert project.exists()
+    monkeypatch.setattr(module, "token_hex", lambda _length: "00ff")
+    monkeypatch.setattr(module, "sleep", lambda _seconds: None)
     docker.says(f"{PROGRAM} secret list", out=json.dumps(HELD))
     return with_containers(docker, proxy="healthy", agent="healthy")
 
@@ -22,19 +34,84 @@ def running(project: Path, docker: FakeDocker) -> FakeDocker:
 @pytest.mark.parametrize(
     ("status", "code", "said"),
     [
-        (200, 0, "api.openai.com answers 200"),
-        (429, 0, "api.openai.com answers 429"),
-        (401, 1, "api.openai.com answers 401: it does not accept the.key"),
+        (200, 0, "200"),
+        (302, 0, "302"),
+        (429, 0, "429"),
+        (401, 1, "401: it does not accept the.key"),
+        (403, 1, "403: it does not accept the.key"),
+        (404, 1, "404: that does not show whether it accepts the.key"),
+        (503, 1, "503: that does not show whether it accepts the.key"),
     ],
 )
 def test_prints_the_status_that_the_server_answers(
     running: FakeDocker, ask: Ask, status: int, code: int, said: str
 ) -> None:
-    running.says("exec agent0000000 curl", out=f"a\nbody\n{status} ")
+    running.says("exec agent0000000 curl", out=f"a\nbody\n{status} ").says("log --file", out=logged("the.key"))
     answer = ask("secret", "test", "the.key")
-    assert (answer.code, answer.out, answer.err) == (code, "", f"{said}\n")
-    assert " curl --disable " in running.calls[-1]  # the agent can write ~/.curlrc
-    assert running.calls[-1].endswith(f" -- {URL}")
+    assert (answer.code, answer.out) == (code, "")
+    assert answer.err == f"the.key was sent to api.openai.com, which answers {said}\n"
+    (call,) = (call for call in running.calls if " curl --disable " in call)  # the agent can write ~/.curlrc
+    assert call.endswith(f" -H secret-test-00ff: 1 -w \\n%{{http_code}} %header{{x-agent-sandbox}} -- {URL}")
+
+
+UNNAMED = "  hint: no rule of the policy injects the.key yet; they inject its.key\n"
+UNLOGGED = "the audit log does not show the request\n  hint: with `inspect: false`, the proxy cannot inject secrets\n"
+RULE = "agent-sandbox policy explain URL shows the rule that allows the request"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (logged(), f"the.key was not sent\n{UNNAMED}"),
+        (
+            logged("other", "an.other"),
+            f"the.key was not sent; other, an.other was sent instead\n{UNNAMED}",
+        ),
+        (
+            logged("the.key", headers="accept") + logged("the.key", headers="secret-test-00ffee"),
+            f"whether the.key was sent is unknown: {UNLOGGED}",
+        ),
+    ],
+)
+def test_fails_if_the_secret_was_not_sent(running: FakeDocker, ask: Ask, project: Path, lines: str, said: str) -> None:
+    running.says("exec agent0000000 curl", out="\n200 ").says("log --file", out=lines)
+    with_rule(project, "api.openai.com", "its.key")
+    answer = ask("secret", "test", "the.key")
+    assert (answer.code, answer.err) == (1, f"error: {URL}: the server answers 200, but {said}")
+
+
+@pytest.mark.parametrize(
+    ("host", "hint"),
+    [("a.test", RULE), ("b.test", "the policy injects other for b.test, but not for a.test")],
+)
+def test_says_where_the_policy_injects_a_secret_that_was_not_sent(
+    running: FakeDocker, ask: Ask, project: Path, host: str, hint: str
+) -> None:
+    running.says("exec agent0000000 curl", out="\n404 ").says("log --file", out=logged(host="a.test"))
+    with_rule(project, host, "other")
+    answer = ask("secret", "test", "other", "--url", "https://a.test/ping")
+    what = "the server answers 404, but other was not sent"
+    assert (answer.code, answer.err) == (1, f"error: https://a.test/ping: {what}\n  hint: {hint}\n")
+
+
+def with_rule(project: Path, host: str, secret: str) -> None:
+    """Write a policy that injects one secret."""
+    inject = f"{{request: {{headers: {{Authorization: {{secret: {secret}, transform: {{type: bearer}}}}}}}}}}"
+    policy = f"version: 1\ndomains: [{{host: {host}, transform: {inject}}}]\n"
+    (project / ".devcontainer" / "policy.yaml").write_text(policy)
+
+
+def test_waits_for_the_record_of_the_request(running: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def write(seconds: float) -> None:
+        pauses.append(seconds)
+        (running.folder / "log").write_text(logged("the.key"))
+
+    monkeypatch.setattr(module, "sleep", write)
+    running.says("exec agent0000000 curl", out="\n200 ")
+    running.says("log --file", script=f"cat {running.folder / 'log'} 2>/dev/null")
+    assert (ask("secret", "test", "the.key").code, len(pauses)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -63,21 +140,23 @@ def test_a_failed_request_is_reported(running: FakeDocker, ask: Ask, out: str) -
 def test_a_git_token_is_tested_with_the_start_of_a_fetch(running: FakeDocker, ask: Ask, project: Path) -> None:
     running.rules.clear()
     running.says(f"{PROGRAM} secret list", out=json.dumps([{"name": "git.token", "hosts": ["gitlab.com"]}]))
+    running.says("log --file", out=logged("git.token"))
     with_containers(running, proxy="healthy", agent="healthy").says("exec agent0000000 curl", out="x\n200 ")
     git = "git: {access: read, auth: {secret: git.token}}"
     entry = f"{{name: gitlab, repos: [{{name: me/app, access: read}}, me/lib], {git}}}"
     (project / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: [github, {entry}]\n")
     answer = ask("secret", "test", "git.token")
-    assert (answer.code, answer.err) == (0, "gitlab.com answers 200\n")
+    assert (answer.code, answer.err) == (0, "git.token was sent to gitlab.com, which answers 200\n")
     address = "https://gitlab.com/me/app.git/info/refs?service=git-upload-pack"
-    assert "Git-Protocol: version=2" in running.calls[-1]
-    assert running.calls[-1].endswith(f" -- {address}")
+    (call,) = (call for call in running.calls if " curl " in call)
+    assert "Git-Protocol: version=2" in call
+    assert call.endswith(f" -- {address}")
 
 
 def test_requests_the_given_url(running: FakeDocker, ask: Ask) -> None:
-    running.says("exec agent0000000 curl", out="\n204 ")
+    running.says("exec agent0000000 curl", out="\n204 ").says("log --file", out=logged("other"))
     answer = ask("secret", "test", "other", "--url", "https://a.test/ping")
-    assert (answer.code, answer.err) == (0, "a.test answers 204\n")
+    assert (answer.code, answer.err) == (0, "other was sent to a.test, which answers 204\n")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +173,7 @@ def test_requests_the_given_url(running: FakeDocker, ask: Ask) -> None:
     ],
 )
 def test_sends_nothing_without_a_known_url_or_secret(running: FakeDocker, ask: Ask, name: str, said: str) -> None:
-    answer = ask("secret", "test", name)
+    url = ("--url", "https://a.test/") if name == "none" else ()
+    answer = ask("secret", "test", name, *url)
     assert (answer.code, answer.err) == (1, said)
     assert not any("curl" in call for call in running.calls)
