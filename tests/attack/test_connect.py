@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.policy.explain.advice import APPLY, FILE
 from attack_stand import RESOLVERS
 from client_hellos import hello
 from proxy_stand import get, read_all, read_head
@@ -239,10 +238,10 @@ def test_a_denied_host_is_explained_inside_the_tunnel_and_not_connected_to(stand
         "reason": "no rule allows host evil.test",
         "rule": None,
         "near_miss": "",
-        "hint": f"add `- GET https://evil.test/x` under `allow` in {FILE}, {APPLY}",
+        "hint": "run `agent-sandbox policy allow 'GET https://evil.test/x'` on the host machine",
         "help": "http://agent-sandbox.internal/",
         "message": "Blocked by agent-sandbox: no rule allows host evil.test; to allow it: "
-        f"add `- GET https://evil.test/x` under `allow` in {FILE}, {APPLY}",
+        "run `agent-sandbox policy allow 'GET https://evil.test/x'` on the host machine",
     }
     stand.proxy.line(event="request", decision="deny", host="evil.test", path="/x", status=403)
     stand.assert_nothing_got_out()
@@ -250,7 +249,7 @@ def test_a_denied_host_is_explained_inside_the_tunnel_and_not_connected_to(stand
 
 def test_a_denial_suggests_the_service_that_would_allow_the_request(stand: Stand) -> None:
     answer = stand.proxy.ask("github.com", get("/owner/name/info/refs?service=git-upload-pack", "github.com"))
-    assert b"add `- github` under `services` in .devcontainer/policy.yaml, or `- " in answer
+    assert b"run `agent-sandbox policy allow github`, or `agent-sandbox policy allow 'GET " in answer
     stand.assert_nothing_got_out()
 
 

@@ -338,7 +338,7 @@ def test_up_recreates_a_proxy_that_started_with_an_invalid_policy(claude: Projec
 
 
 def test_commands_that_need_a_running_stack_print_how_to_start_it(down: Project) -> None:
-    for command in (("shell",), ("exec", "true"), ("logs",), ("proxy", "reload"), ("proxy", "logs")):
+    for command in (("shell",), ("exec", "true"), ("logs", "--raw"), ("proxy", "reload"), ("proxy", "logs")):
         done = down.sandbox(*command, check=False)
         assert (done.returncode, done.stderr.splitlines()[1:]) == (1, ["  hint: agent-sandbox up"])
 

@@ -26,8 +26,7 @@ def test_a_denial_is_a_403_that_shows_how_to_allow_the_request(claude: Project, 
     before = claude.internet.requests("example.com")
     status, body = claude.curl(f"{scheme}://example.com/")
     assert status == 403
-    line = f"add `- GET {scheme}://example.com/` under `allow` in .devcontainer/policy.yaml"
-    allow = f"{line}, then: agent-sandbox proxy reload"
+    allow = f"run `agent-sandbox policy allow 'GET {scheme}://example.com/'` on the host machine"
     assert [
         "Blocked by agent-sandbox: GET example.com/",
         "Reason: no rule allows host example.com",

@@ -14,5 +14,5 @@ die() { # arguments: what is wrong, how to fix it
 
 die_of_surprise() { # for `trap ... ERR`; arguments: exit status, program, line, command
   (($1 != explained)) || exit "$explained"
-  die "$2 stopped at line $3: $4 (status $1)" "the container does not start; please report this with the output of agent-sandbox logs"
+  die "$2 stopped at line $3: $4 (status $1)" "the container does not start; please report this with the output of agent-sandbox logs --raw"
 }

@@ -2,6 +2,7 @@
 
 import json as jsonlib
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.proxy.logs import Denied, Json, show_decisions
 from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.counted import counted
@@ -23,11 +25,11 @@ from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 ERASE = "\x1b[2K"
 Services = Annotated[
     list[str] | None,
-    Argument(help="proxy, firewall, agent, or a service beside them; by default all.", metavar="SERVICE"),
+    Argument(help="proxy, firewall, agent, or a service beside them; with --raw by default all.", metavar="SERVICE"),
 ]
 
+Raw = Annotated[bool, Option(help="Show the output of the containers; SERVICE implies it.")]
 Firewall = Annotated[bool, Option(help="Show what the firewall refused in the last day, one line per destination.")]
-Json = Annotated[bool, Option(help="With --firewall: print one JSON object per line.", name="--json")]
 SHAPE = "%Y-%m-%d %H:%M:%S"
 
 
@@ -42,26 +44,34 @@ def logs(  # noqa: PLR0913 - each is an option
     path: ProjectPath = None,
     follow: Following = False,
     tail: Tail = None,
+    denied: Denied = False,
+    raw: Raw = False,
     firewall: Firewall = False,
     json: Json = False,
 ) -> int:
-    """Show the output of the stack's containers; `proxy logs` shows the proxy's decisions.
+    """Show what the proxy allowed and denied, as `proxy logs` does, or with `--raw` the output of the containers.
 
     `--firewall` shows what was refused before it reached the proxy: connections to an address or a port, and UDP.
     """
-    if firewall or json:
-        _require_plain(services, follow=follow, firewall=firewall)
+    if firewall or services or raw:
+        _require_plain(services, follow=follow, firewall=firewall, raw=raw, denied=denied, json=json)
     project = open_project(path, cwd=Path.cwd())
     if firewall:
         return show_refusals(project, tail=tail, json=json)
+    if services or raw:
+        return _show_output(project, services or (), follow=follow, tail=tail)
+    return show_decisions(project, follow=follow, tail=tail, denied=denied, json=json)
+
+
+def _show_output(project: Project, services: Sequence[str], *, follow: bool, tail: int | None) -> int:
     found = {container.service for container in driver().observe(project.name)}
     if not found:
         raise UserError([not_running(project)])
-    unknown = [service for service in services or () if service not in found]
+    unknown = [service for service in services if service not in found]
     if unknown:
         hint = f"one of: {', '.join(sorted(found))}"
         raise UserError(Problem(where=name, what="the stack has no such container", hint=hint) for name in unknown)
-    verb = Logs(services=tuple(services or ()), follow=Follow.WAIT if follow else Follow.STOP, tail=tail)
+    verb = Logs(services=tuple(services), follow=Follow.WAIT if follow else Follow.STOP, tail=tail)
     try:
         driver().pass_on(backend().plan(project, verb), on_line=show)
     except KeyboardInterrupt:
@@ -69,13 +79,17 @@ def logs(  # noqa: PLR0913 - each is an option
     return DONE
 
 
-def _require_plain(services: list[str] | None, *, follow: bool, firewall: bool) -> None:
-    if not firewall:
-        hint = "agent-sandbox logs --firewall --json, or agent-sandbox proxy logs --json"
-        raise UserError([Problem(where="--json", what="the output of containers is not JSON", hint=hint)])
-    if services or follow:
-        what = "takes no container names and no --follow"
+def _require_plain(  # noqa: PLR0913 - the command's options
+    services: Sequence[str] | None, *, follow: bool, firewall: bool, raw: bool, denied: bool, json: bool
+) -> None:
+    """Raise UserError for options of another kind of log."""
+    if firewall and (services or follow or raw or denied):
+        what = "takes no container names and no --follow, --raw or --denied"
         raise UserError([Problem(where="--firewall", what=what, hint="agent-sandbox logs --firewall")])
+    if not firewall and (denied or json):
+        given = "--denied" if denied else "--json"
+        hint = f"agent-sandbox logs {given}"
+        raise UserError([Problem(where=given, what="the output of containers has no such lines", hint=hint)])
 
 
 def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:

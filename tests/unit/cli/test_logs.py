@@ -1,6 +1,5 @@
 import json
 import os
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from agent_sandbox.cli.logs import logs
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import with_containers
+from run_cli import Ask
 
 
 def test_prints_compose_logs_with_escaped_control_characters(
@@ -38,7 +38,7 @@ def test_ctrl_c_ends_following_without_output(
     assert project.exists()
     docker.says("logs --no-color --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
     with_containers(docker, proxy="healthy")
-    assert exit_code(lambda: logs(follow=True)) == 130
+    assert exit_code(lambda: logs(raw=True, follow=True)) == 130
     assert capsys.readouterr() == ("", "")
 
 
@@ -57,13 +57,18 @@ def test_fails_if_the_stack_is_not_running(
 ) -> None:
     assert project.exists()
     docker.says("ps --all")
-    assert exit_code(logs) == 1
+    assert exit_code(lambda: logs(raw=True)) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
     monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
-    assert exit_code(logs) == 1
+    assert exit_code(lambda: logs(raw=True)) == 1
     assert capsys.readouterr().err.endswith("  hint: agent-sandbox up --path fix-1\n")
 
 
+OF_CONTAINERS = "error: {0}: the output of containers has no such lines\n  hint: agent-sandbox logs {0}\n"
+OF_FIREWALL = (
+    "error: --firewall: takes no container names and no --follow, --raw or --denied\n"
+    "  hint: agent-sandbox logs --firewall\n"
+)
 PLACES = [(["tcp", "10.0.0.2", 22], 80_000, 3), (["udp", "192.0.2.1", 53], 86_000, 1)]
 
 
@@ -114,14 +119,27 @@ def test_fails_if_the_firewall_does_not_count_or_does_not_run(
     assert capsys.readouterr().err == said
 
 
-def test_rejects_options_that_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(lambda: logs(json=True)) == 1
-    assert capsys.readouterr().err == (
-        "error: --json: the output of containers is not JSON\n"
-        "  hint: agent-sandbox logs --firewall --json, or agent-sandbox proxy logs --json\n"
-    )
-    for services, follow in ((["proxy"], False), (None, True)):
-        assert exit_code(partial(logs, services, firewall=True, follow=follow)) == 1
-        assert capsys.readouterr().err == (
-            "error: --firewall: takes no container names and no --follow\n  hint: agent-sandbox logs --firewall\n"
-        )
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--raw", "--json"), OF_CONTAINERS.format("--json")),
+        (("proxy", "--json"), OF_CONTAINERS.format("--json")),
+        (("agent", "--denied"), OF_CONTAINERS.format("--denied")),
+        *((("--firewall", word), OF_FIREWALL) for word in ("proxy", "--follow", "--raw", "--denied")),
+    ],
+)
+def test_rejects_options_that_exclude_each_other(ask: Ask, words: tuple[str, ...], said: str) -> None:
+    answer = ask("logs", *words)
+    assert (answer.code, answer.out, answer.err) == (1, "", said)
+
+
+@pytest.mark.parametrize("command", [("logs",), ("proxy", "logs")])
+def test_prints_the_decisions_of_the_proxy_unless_a_container_is_named(
+    project: Path, docker: FakeDocker, ask: Ask, command: tuple[str, ...]
+) -> None:
+    assert project.exists()
+    line = {"event": "request", "decision": "deny", "method": "GET", "host": "a.test", "reason": "no"}
+    with_containers(docker, proxy="healthy").says("log --file", out=json.dumps(line) + "\n")
+    answer = ask(*command, "--denied", "--tail", "3", "--json")
+    assert (answer.code, json.loads(answer.out)) == (0, line)
+    assert docker.calls[-1].endswith(" --tail 3 --denied")

@@ -38,7 +38,7 @@ COMMANDS: dict[str, str] = {
     "exec": "Run a command in the agent container.",
     "cp": "Copy files between this machine and the sandbox.",
     "ports": "Reach ports of the sandbox from this machine.",
-    "logs": "Show the output of the stack's containers.",
+    "logs": "Show allowed and denied requests, or containers' output.",
     "destroy": "Remove the stack with its state and history.",
     "prune": "Remove what no project uses any more.",
     "doctor": "Check this machine and this project.",
@@ -109,10 +109,26 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
 DEFAULTS: dict[str, str] = {"traffic": "list"}
 
 # Commands of other programs, and the command to use here.
+EDITED = (
+    "agent-sandbox policy allow adds a rule; after an edit of .devcontainer/policy.yaml: agent-sandbox proxy reload"
+)
+SETTINGS = "edit .devcontainer/sandbox.yaml; agent-sandbox project check checks it, agent-sandbox init applies it"
+RELOAD = "agent-sandbox proxy reload loads the edited policy"
 OTHER_WORDS: dict[str, str] = {
+    "allow": "agent-sandbox policy allow adds a rule to the policy",
     "attach": "agent-sandbox shell opens a shell in the container; agent-sandbox run starts the agent",
+    "clone": "agent-sandbox run --clone works on a clone; agent-sandbox ls lists clones",
+    "config": SETTINGS,
+    "create": "agent-sandbox init writes a stack into a project; agent-sandbox run AGENT also starts it",
+    "deny": "agent-sandbox policy deny adds a rule to the policy",
+    "edit": EDITED,
+    "merge": "agent-sandbox fetch brings the commits of a clone as branches; git merge merges one",
+    "policy edit": EDITED,
+    "policy reload": RELOAD,
     "ps": "agent-sandbox ls lists all stacks; agent-sandbox status shows the one of this project",
     "restart": "agent-sandbox down, then agent-sandbox up; agent-sandbox proxy restart, for the proxy alone",
+    "reload": RELOAD,
+    "rm": "agent-sandbox destroy removes a stack with its state; agent-sandbox down only stops it",
     "start": "agent-sandbox up starts the stack; agent-sandbox run also starts the agent",
     "stop": "agent-sandbox down stops the stack",
 }

@@ -53,7 +53,9 @@ def usage(argv: Sequence[str]) -> str | None:
     """Return what to print if the command is missing or another program's word, which is a usage error."""
     match tuple(argv):
         case (word, *_) if word in OTHER_WORDS:
-            return f"error: unknown command `{word}`\n  hint: {OTHER_WORDS[word]}"
+            return _unknown(word)
+        case (group, word, *_) if f"{group} {word}" in OTHER_WORDS:
+            return _unknown(f"{group} {word}")
         case (word, option, *_) if word in BUILDING and (hint := OPTIONS_OF_INIT.get(option.partition("=")[0])):
             return f"error: `{word}` has no option `{option.partition('=')[0]}`\n  hint: {hint}"
         case ():
@@ -61,6 +63,10 @@ def usage(argv: Sequence[str]) -> str | None:
         case (group,) if group in GROUPS:
             return group_help(group)
     return None
+
+
+def _unknown(words: str) -> str:
+    return f"error: unknown command `{words}`\n  hint: {OTHER_WORDS[words]}"
 
 
 def root_help() -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.policy.policy_edit import METHODS, Reload, Url, add_rule
+from agent_sandbox.cli.steps.policy.policy_edit import METHODS, NoReload, Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
 Rule = Annotated[
@@ -24,7 +24,10 @@ def allow(  # noqa: PLR0913 - each is an option
     policy: PolicyOption = None,
     path: ProjectPath = None,
     dry_run: DryRun = False,
-    reload: Reload = False,
+    no_reload: NoReload = False,
 ) -> None:
-    """Allow a request, `METHOD URL` with optional `*` and `**` in the path, a whole host, or a service."""
-    add_rule(Effect.ALLOW, rule, url, policy=policy, path=path, dry_run=dry_run, reload=reload)
+    """Allow a request, `METHOD URL` with optional `*` and `**` in the path, a whole host, or a service.
+
+    The running proxy reloads its policy, and so do the running clones of the project.
+    """
+    add_rule(Effect.ALLOW, rule, url, policy=policy, path=path, dry_run=dry_run, no_reload=no_reload)

@@ -1,7 +1,7 @@
 """`agent-sandbox policy deny 'METHOD URL'`."""
 
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.steps.policy.policy_edit import METHODS, Reload, Rule, Url, add_rule
+from agent_sandbox.cli.steps.policy.policy_edit import METHODS, NoReload, Rule, Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
 
@@ -17,7 +17,10 @@ def deny(  # noqa: PLR0913 - each is an option
     policy: PolicyOption = None,
     path: ProjectPath = None,
     dry_run: DryRun = False,
-    reload: Reload = False,
+    no_reload: NoReload = False,
 ) -> None:
-    """Deny a request or a whole host; a deny wins over every allow."""
-    add_rule(Effect.DENY, rule, url, policy=policy, path=path, dry_run=dry_run, reload=reload)
+    """Deny a request or a whole host; a deny wins over every allow.
+
+    The running proxy reloads its policy, and so do the running clones of the project.
+    """
+    add_rule(Effect.DENY, rule, url, policy=policy, path=path, dry_run=dry_run, no_reload=no_reload)

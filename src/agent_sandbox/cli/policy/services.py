@@ -192,7 +192,6 @@ def _resolve(  # noqa: PLR0913 - each is an option
 ) -> None:
     from agent_sandbox.cli.steps.policy.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.cli.steps.policy.resolve_services import write_resolved  # noqa: PLC0415 - as above
-    from agent_sandbox.policy.explain.advice import APPLY  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.parse.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.resolving import resolve  # noqa: PLC0415 - as above
@@ -222,8 +221,8 @@ def _resolve(  # noqa: PLR0913 - each is an option
     if dry_run:
         say("dry run: nothing was written")
     else:
-        names = ", ".join(f"`- {name}`" for name in plan.offers)
-        say(f"to use {'it' if len(plan.offers) == 1 else 'them'}: {names} under `services` in {POLICY_FILE}, {APPLY}")
+        commands = "; ".join(f"agent-sandbox policy allow {name}" for name in plan.offers)
+        say(f"to use {'it' if len(plan.offers) == 1 else 'them'}: {commands}")
 
 
 def _taker(*, from_project: bool, ask: bool) -> "Take":

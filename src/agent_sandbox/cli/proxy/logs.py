@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.framework.parameters import Option
@@ -28,7 +29,11 @@ def logs(
     json: Json = False,
 ) -> int:
     """Show what the proxy allowed and denied, one line per request, including requests before the last `down`."""
-    project = open_project(path, cwd=Path.cwd())
+    return show_decisions(open_project(path, cwd=Path.cwd()), follow=follow, tail=tail, denied=denied, json=json)
+
+
+def show_decisions(project: Project, *, follow: bool, tail: int | None, denied: bool, json: bool) -> int:
+    """Print the audit log of the project's stack."""
     if follow:
         require_running(project, "proxy")
 

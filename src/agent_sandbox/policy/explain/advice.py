@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from shlex import quote
 
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.explain.package_manager import PackageManager
@@ -67,13 +68,27 @@ def advise(  # noqa: PLR0913 - each is a part of the suggestion
             return for_git(git_command)
         tool = package_manager if not services else None
         return _for_request(asked, decision, services, tool, services_first=services_first)
-    return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
+    return _for_private(asked, port) or _for_connect(asked, port)
 
 
 def for_git(command: str) -> str:
     """Return the suggestion for a `git push` or fetch that this command allows."""
-    then = ": it asks for a token if there is none" if command.startswith(SETUP) else f", {APPLY}"
-    return f"run `{command}` on the host machine{then}"
+    return f"{_run(command)}{': it asks for a token if there is none' if command.startswith(SETUP) else ''}"
+
+
+def allowing(rule: str) -> str:
+    """Return the command that adds a rule, a host or a service to the policy and reloads it."""
+    return f"agent-sandbox policy allow {quote(rule)}"
+
+
+def _run(*commands: str) -> str:
+    return f"run {', or '.join(f'`{one}`' for one in commands)} on the host machine"
+
+
+def _for_connect(host: str, port: int) -> str:
+    if port in USUAL_PORTS:
+        return _run(allowing(f"[{host}]" if ":" in host else host))
+    return f"add `{entry_for_host(host, port)}` under `domains` in {FILE}, {APPLY}"
 
 
 def _for_operation(asked: Request, decision: Decision) -> str:
@@ -97,19 +112,18 @@ def _for_request(
         return OVER_TLS.format(decision.wants)
     if asked.method not in NAMEABLE:
         return f"no rule can name the method {asked.method}"
-    if UNSPELLABLE.search(asked.path):
-        line = f"`{entry_below(asked)}` under `domains`"
-    else:
-        line = f"`{entry_for_exactly(asked, query=False)}` under `allow`"
+    if private := _for_private(asked.host, asked.port):
+        return private
+    named = [allowing(service) for service in services]
     but = f", which {WITHOUT.format(decision.wants)}" if decision.wants else ""
-    named = [f"`- {service}` under `services`" for service in services]
-    if services_first:
-        ways = [f"add {named[0]} in {FILE}", *named[1:], f"{line}{but}"]
-    else:
-        ways = [f"add {line} in {FILE}{but}", *named]
+    if UNSPELLABLE.search(asked.path):
+        by_hand = f"add `{entry_below(asked)}` under `domains` in {FILE}{but}, {APPLY}"
+        return f"{_run(*named)}, or {by_hand}" if named else by_hand
+    itself = allowing(_short(asked, query=False))
+    ways = _run(*named, itself) if services_first else _run(itself, *named)
     if package_manager:
-        ways.insert(0, f"for everything that {package_manager.tool} fetches: {package_manager.way}")
-    return _for_private(asked.host, asked.port) or f"{', or '.join(ways)}, {APPLY}"
+        return f"for everything that {package_manager.tool} fetches: {package_manager.way}, or {ways}{but}"
+    return f"{ways}{but}"
 
 
 def _for_private(host: str, port: int) -> str:
@@ -198,6 +212,10 @@ def entry_for_exactly(request: Request, *, query: bool = True) -> str:
 
     A `*` in the path is percent-encoded, so that it is not a wildcard.
     """
-    address, mark, parameters = request.url.partition("?")
-    text = f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"
+    text = _short(request, query=query)
     return "- '{}'".format(text.replace("'", "''")) if text.endswith(":") else f"- {text}"
+
+
+def _short(request: Request, *, query: bool) -> str:
+    address, mark, parameters = request.url.partition("?")
+    return f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"

@@ -8,6 +8,7 @@ from fake_docker import FakeDocker
 from fake_stack import with_containers
 
 APPLY = "then: agent-sandbox proxy reload\n"
+NEXT = "no sandbox runs: the next agent-sandbox up loads it\n"
 WHERE = ".devcontainer/policy.yaml"
 
 
@@ -15,13 +16,18 @@ def test_adds_a_request_as_a_line_under_allow(policy: Path, capsys: pytest.Captu
     before = policy.read_text()
     assert exit_code(lambda: allow("get https://a.test/*")) == 0
     assert policy.read_text() == f"{before}allow:\n  - GET https://a.test/*\n"
-    assert capsys.readouterr() == (f"{WHERE}:9: added `- GET https://a.test/*` under `allow`\n", APPLY)
+    assert capsys.readouterr() == (f"{WHERE}:9: added `- GET https://a.test/*` under `allow`\n", NEXT)
     assert exit_code(lambda: allow("POST", "https://a.test/:", policy=policy)) == 0
-    assert capsys.readouterr().out == f'{WHERE}:10: added `- "POST https://a.test/:"` under `allow`\n'
+    assert capsys.readouterr() == (f'{WHERE}:10: added `- "POST https://a.test/:"` under `allow`\n', APPLY)
 
 
-def test_suggests_the_reload_command_with_the_given_path(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_the_command_that_starts_a_stopped_stack_with_the_given_path(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docker.says("ps --all")
     assert exit_code(lambda: allow("a.test", path=project)) == 0
+    assert capsys.readouterr().err == f"no sandbox runs: the next agent-sandbox up --path {project} loads it\n"
+    assert exit_code(lambda: allow("b.test", path=project, no_reload=True)) == 0
     assert capsys.readouterr().err == f"then: agent-sandbox proxy reload --path {project}\n"
 
 
@@ -48,7 +54,7 @@ def test_allowing_a_git_push_adds_rules_for_both_of_its_requests(
     assert exit_code(lambda: allow(asked)) == 0
     assert policy.read_text() == f"{before}allow:\n  - {post}\n  - {get}\n"
     told = f"{WHERE}:9: added `- {post}` under `allow`\n{WHERE}:10: added `- {get}` under `allow`\n"
-    assert capsys.readouterr() == (told, APPLY)
+    assert capsys.readouterr() == (told, NEXT)
 
 
 def test_a_dry_run_shows_the_difference_and_changes_nothing(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +89,7 @@ def test_notes_a_deny_that_matches_part_of_the_request(policy: Path, capsys: pyt
     policy.write_text("deny: [POST https://a.test/admin]\n")
     assert exit_code(lambda: allow("POST https://a.test/*")) == 0
     told = "part of it is still denied, by policy.yaml:1: POST https://a.test/admin\n"
-    assert capsys.readouterr() == (f"{WHERE}:3: added `- POST https://a.test/*` under `allow`\n", told + APPLY)
+    assert capsys.readouterr() == (f"{WHERE}:3: added `- POST https://a.test/*` under `allow`\n", told + NEXT)
 
 
 def test_a_route_of_a_web_framework_is_added_with_a_warning(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +98,7 @@ def test_a_route_of_a_web_framework_is_added_with_a_warning(policy: Path, capsys
     told = "agent-sandbox policy allow 'GET https://a.test/users/*'"
     assert capsys.readouterr() == (
         f"{WHERE}:3: added `- GET https://a.test/users/{{id}}` under `allow`\n",
-        f"careful: it matches only this text; for any value there: {told}\n{APPLY}",
+        f"careful: it matches only this text; for any value there: {told}\n{NEXT}",
     )
 
 
@@ -116,34 +122,34 @@ def test_rejects_a_url_without_a_method_and_suggests_get(policy: Path, capsys: p
     assert capsys.readouterr() == ("", expected)
 
 
-def test_reload_loads_the_added_rule_into_the_running_proxy(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("asked", ["GET https://a.test/x", "GET https://example.org/x"])
+def test_the_running_proxy_loads_the_policy_even_if_the_request_is_already_allowed(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], asked: str
 ) -> None:
     docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
     with_containers(docker, proxy="healthy")
-    assert exit_code(lambda: allow("GET https://a.test/x", reload=True)) == 0
-    assert "- GET https://a.test/x\n" in (project / WHERE).read_text()
+    assert exit_code(lambda: allow(asked)) == 0
+    assert ("- GET https://a.test/x\n" in (project / WHERE).read_text()) is (asked == "GET https://a.test/x")
     assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
 
 
-def test_reload_loads_the_policy_even_if_the_request_is_already_allowed(
+def test_an_invalid_policy_of_the_proxy_is_an_error_after_the_edit(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
-    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
+    docker.says("agent_sandbox.proxy reload", out='{"ok": false, "problems": ["services/x.yaml: not valid"]}', code=1)
     with_containers(docker, proxy="healthy")
-    assert exit_code(lambda: allow("GET https://example.org/x", reload=True)) == 0
-    assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
+    assert exit_code(lambda: allow("a.test")) == 1
+    assert "domains: [example.org, a.test]\n" in (project / WHERE).read_text()
+    assert capsys.readouterr().err == (
+        "error: services/x.yaml: not valid\n"
+        "error: nothing was changed: the previous policy stays in force until the proxy restarts\n"
+    )
 
 
-def test_dry_run_with_reload_loads_nothing(project: Path, docker: FakeDocker) -> None:
-    assert project.exists()
-    assert exit_code(lambda: allow("GET https://a.test/x", dry_run=True, reload=True)) == 0
+@pytest.mark.parametrize("option", ["dry_run", "no_reload", "policy"])
+def test_loads_nothing_in_a_dry_run_without_reload_or_for_another_file(
+    project: Path, docker: FakeDocker, option: str
+) -> None:
+    options = {option: project / WHERE if option == "policy" else True}
+    assert exit_code(lambda: allow("GET https://a.test/x", **options)) == 0  # type: ignore[arg-type] # by its name
     assert docker.calls == []
-
-
-def test_reload_is_refused_for_another_policy_file(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = policy.read_text()
-    assert exit_code(lambda: allow("GET https://a.test/", policy=policy, reload=True)) == 1
-    expected = "error: --policy: --reload loads the project's policy\n  hint: leave out --policy or --reload\n"
-    assert (capsys.readouterr(), policy.read_text()) == (("", expected), before)

@@ -107,7 +107,7 @@ def test_a_denied_push_to_a_server_without_a_service_names_the_command_that_allo
     )
     assert out.endswith(
         "  to allow  run `agent-sandbox policy allow 'POST https://git.test/o/n.git/git-receive-pack'`"
-        " on the host machine, then: agent-sandbox proxy reload\n"
+        " on the host machine\n"
     )
 
 

@@ -152,9 +152,7 @@ def test_resolve_writes_a_service_that_the_policy_can_use(ask: Ask, npm: Path) -
         0,
         "written    .devcontainer/services/node.yaml\nnode       npm.example.org: named by npm's configuration\n",
     )
-    assert answer.err == (
-        "to use it: `- node` under `services` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload\n"
-    )
+    assert answer.err == "to use it: agent-sandbox policy allow node\n"
     (npm / "policy.yaml").write_text("services: [node]")
     assert ask("policy", "explain", "GET", "https://npm.example.org/@a%2Fb").out.startswith("allow")
     assert ask("policy", "explain", "PUT", "https://npm.example.org/a").out.startswith("deny")
@@ -171,8 +169,8 @@ def test_resolve_names_all_written_services_in_the_next_step(
     ask("policy", "services", "resolve", "node")
     answer = ask("policy", "services", "resolve")
     written = sorted(file.stem for file in (npm / "services").iterdir())
-    named = ", ".join(f"`- {name}`" for name in written)
-    assert (len(written) > 1, f"to use them: {named} under `services` in " in answer.err) == (True, True)
+    commands = "; ".join(f"agent-sandbox policy allow {name}" for name in written)
+    assert (len(written) > 1, answer.err.endswith(f"to use them: {commands}\n")) == (True, True)
 
 
 def test_resolve_dry_run_shows_the_file_and_writes_nothing(ask: Ask, npm: Path) -> None:

@@ -35,10 +35,10 @@ APPLY = "then: agent-sandbox proxy reload"
     ("line", "advice"),
     [
         ("GET https://a.test/", ""),
-        ("GET https://c.test/x", f"add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml, {APPLY}"),
+        ("GET https://c.test/x", "run `agent-sandbox policy allow 'GET https://c.test/x'` on the host machine"),
         (
             "POST https://a.test/x?y",
-            f"add `- POST https://a.test/x` under `allow` in .devcontainer/policy.yaml, {APPLY}",
+            "run `agent-sandbox policy allow 'POST https://a.test/x'` on the host machine",
         ),
         (
             "GET https://10.0.0.1/",
@@ -46,7 +46,7 @@ APPLY = "then: agent-sandbox proxy reload"
         ),
         (
             "GET https://203.0.113.7/",
-            f"add `- GET https://203.0.113.7/` under `allow` in .devcontainer/policy.yaml, {APPLY}",
+            "run `agent-sandbox policy allow 'GET https://203.0.113.7/'` on the host machine",
         ),
         (
             "GET https://slash.test/it's/@b%2Fc",
@@ -87,7 +87,7 @@ def test_suggests_how_to_allow_exactly_the_denied_request(
             "agent-sandbox secret setup x",
             "run `{}` on the host machine: it asks for a token if there is none",
         ),
-        ("POST https://a.test/r", "agent-sandbox policy allow x", f"run `{{}}` on the host machine, {APPLY}"),
+        ("POST https://a.test/r", "agent-sandbox policy allow x", "run `{}` on the host machine"),
         ("POST https://b.test/r", "x", f"a deny always wins: remove or narrow the entry at policy.yaml:2, {APPLY}"),
         (
             "POST https://10.0.0.1/r",
@@ -116,10 +116,10 @@ def test_suggests_a_line_if_the_policy_allows_nothing_yet(
 ) -> None:
     policy, request = policy_of(text), request_of("GET https://a.test/x")
     advice = advise(request, decide(policy, request), services=["a"])
-    line = "add `- GET https://a.test/x` under `allow` in .devcontainer/policy.yaml"
-    assert advice == f"{line}, or `- a` under `services`, {APPLY}"
+    ways = "`agent-sandbox policy allow 'GET https://a.test/x'`, or `agent-sandbox policy allow a`"
+    assert advice == f"run {ways} on the host machine"
     advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
-    assert advice == f"add `- a.test` under `domains` in .devcontainer/policy.yaml, {APPLY}"
+    assert advice == "run `agent-sandbox policy allow a.test` on the host machine"
 
 
 def test_names_the_restricting_layer_that_has_to_allow_the_request_too(
@@ -140,7 +140,8 @@ def test_suggests_an_entry_with_the_port_for_a_denied_connect(policy_of: PolicyO
 @pytest.mark.parametrize(
     ("host", "advice"),
     [
-        ("203.0.113.7", f"add `- 203.0.113.7` under `domains` in .devcontainer/policy.yaml, {APPLY}"),
+        ("203.0.113.7", "run `agent-sandbox policy allow 203.0.113.7` on the host machine"),
+        ("2606:4700::1", "run `agent-sandbox policy allow '[2606:4700::1]'` on the host machine"),
         (
             "10.0.0.1",
             "10.0.0.1 is not a public address (private): add it under `host_services`: `NAME: {to: 10.0.0.1:443}`",
@@ -156,16 +157,20 @@ def test_suggests_an_entry_or_a_host_service_for_a_denied_connect_to_an_address(
 def test_suggests_matching_services_after_the_line(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("GET https://c.test/x")
     advice = advise(request, decide(policy_of(POLICY), request), services=("github", "copilot"))
-    line = "add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml"
-    assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
+    first = "`agent-sandbox policy allow 'GET https://c.test/x'`"
+    others = "`agent-sandbox policy allow github`, or `agent-sandbox policy allow copilot`"
+    assert advice == f"run {first}, or {others} on the host machine"
+    encoded = request_of("GET https://c.test/a;b")
+    advice = advise(encoded, decide(policy_of(POLICY), encoded), services=("github",))
+    assert advice.startswith("run `agent-sandbox policy allow github` on the host machine, or add `- {host: c.test, ")
 
 
 def test_suggests_services_before_the_line_if_services_come_first(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("GET https://c.test/x")
     decision = decide(policy_of(POLICY), request)
     advice = advise(request, decision, services=("go", "rust"), services_first=True)
-    first = "add `- go` under `services` in .devcontainer/policy.yaml, or `- rust` under `services`"
-    assert advice == f"{first}, or `- GET https://c.test/x` under `allow`, {APPLY}"
+    first = "run `agent-sandbox policy allow go`, or `agent-sandbox policy allow rust`"
+    assert advice == f"{first}, or `agent-sandbox policy allow 'GET https://c.test/x'` on the host machine"
 
 
 @each(
@@ -277,14 +282,14 @@ def test_suggests_policy_allow_for_a_package_manager_unless_a_service_matches(
         decide(policy_of(POLICY), request),
         PackageManager(tool="pip", service="python", clients=(), paths=()),
     )
-    first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
+    first = "run `agent-sandbox policy allow 'GET https://c.test/simple/a/'`"
     assert (
         advise(request, decision, package_manager=package_manager)
-        == f"for everything that pip fetches: {package_manager.way}, or {first}, {APPLY}"
+        == f"for everything that pip fetches: {package_manager.way}, or {first} on the host machine"
     )
     assert (
         advise(request, decision, package_manager=package_manager, services=["py"])
-        == f"{first}, or `- py` under `services`, {APPLY}"
+        == f"{first}, or `agent-sandbox policy allow py` on the host machine"
     )
 
 
@@ -293,8 +298,10 @@ def test_suggests_policy_allow_for_a_package_manager_unless_a_service_matches(
     [
         (
             "POST https://s.test/x",
-            "add `- POST https://s.test/x` under `allow` in .devcontainer/policy.yaml, "
-            "which would not inject secret key in x-key (policy.yaml:1); widen that entry instead, " + APPLY,
+            (
+                "run `agent-sandbox policy allow 'POST https://s.test/x'` on the host machine, "
+                "which would not inject secret key in x-key (policy.yaml:1); widen that entry instead"
+            ),
         ),
         ("GET http://s.test/x", "use https: secret key in x-key (policy.yaml:1) is sent only over https"),
     ],

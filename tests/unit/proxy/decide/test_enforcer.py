@@ -103,7 +103,7 @@ def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
     hint = "run `agent-sandbox policy allow 'POST https://a.test/o/r.git/git-receive-pack'` on the host machine"
     said = told(exchange)
     assert (said["reason"], said["path"]) == (f"{reason}: {nearest}", "/o/r.git/info/refs")
-    assert said["hint"] == f"{hint}, then: agent-sandbox proxy reload"
+    assert said["hint"] == hint
     assert exchange.record(now=6.0).tool == "git push"
 
 
@@ -118,7 +118,7 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     exchange = enforce(asked("/admin", (b"Accept", b"application/json")), policy(RULES))
     body = told(exchange)
     assert (status(exchange), body["host"], body["path"]) == (403, "a.test", "/admin")
-    assert body["hint"].startswith("add `- GET https://a.test/admin` under `allow`")
+    assert body["hint"] == "run `agent-sandbox policy allow 'GET https://a.test/admin'` on the host machine"
     assert exchange.outcome == Outcome(Effect.DENY, body["reason"], None, "request")
     assert (exchange.scheme, exchange.host, exchange.path) == ("https", "a.test", "/admin")
 
@@ -196,13 +196,15 @@ def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str],
     Enforcer(lambda: current, clock=lambda: 0.0, matching_services=lambda one, _: [one.host]).requestheaders(
         exchange, TUNNEL
     )
-    assert ", or `- a.test` under `services`, " in told(exchange)["hint"]
+    ways = "`agent-sandbox policy allow 'GET https://a.test/no'`, or `agent-sandbox policy allow a.test`"
+    assert told(exchange)["hint"] == f"run {ways} on the host machine"
 
 
 def test_a_denial_names_the_service_of_a_registry_first(policy: Callable[[str], Policy]) -> None:
     exchange, current = opened(asked("/no", (b"Accept", b"application/json"))), policy(RULES)
     Enforcer(lambda: current, clock=lambda: 0.0, matching_services=lambda *_: ["rust"]).requestheaders(exchange, TUNNEL)
-    assert told(exchange)["hint"].startswith("add `- rust` under `services` in .devcontainer/policy.yaml, or `- GET ")
+    ways = "`agent-sandbox policy allow rust`, or `agent-sandbox policy allow 'GET https://a.test/no'`"
+    assert told(exchange)["hint"] == f"run {ways} on the host machine"
 
 
 GRAPHQL = """
@@ -307,7 +309,7 @@ def test_a_denial_suggests_the_service_of_the_package_manager(policy: Callable[[
         lambda: current, clock=lambda: 0.0, package_manager=lambda asked: pip if asked.headers else None
     )
     enforcer.requestheaders(exchange, TUNNEL)
-    assert told(exchange)["hint"].startswith(f"for everything that pip fetches: {pip.way}, or add ")
+    assert told(exchange)["hint"].startswith(f"for everything that pip fetches: {pip.way}, or run ")
     assert exchange.tool == "pip"
 
 

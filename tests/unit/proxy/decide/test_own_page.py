@@ -58,8 +58,7 @@ def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: 
         "\n"
         "Your last denied requests:\n"
         "  T  GET c.test/z: no rule allows host c.test\n"
-        "    To allow it: add `- GET https://c.test/z` under `allow` in .devcontainer/policy.yaml,"
-        " then: agent-sandbox proxy reload\n"
+        "    To allow it: run `agent-sandbox policy allow 'GET https://c.test/z'` on the host machine\n"
     )
 
 

@@ -53,5 +53,5 @@ def test_suggests_a_command_for_fetching_a_repository_that_the_policy_does_not_n
 def test_advice_names_the_services_that_would_allow_the_request(policy: Callable[[str], Policy]) -> None:
     offers = ServiceHints(lambda: {"one": policy("domains: [a.test]")})
     offers.read().join()
-    assert "or `- one` under `services`" in offers.advise(GET, policy("domains: [b.test]"))
+    assert "or `agent-sandbox policy allow one`" in offers.advise(GET, policy("domains: [b.test]"))
     assert offers.advise(GET, policy("domains: [a.test]")) == ""

@@ -54,7 +54,7 @@ def test_a_denied_connect_has_a_complete_denial(policy: Callable[[str], Policy])
         reason="no rule allows host b.test",
         host="b.test",
         method="CONNECT",
-        hint="add `- b.test` under `domains` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload",
+        hint="run `agent-sandbox policy allow b.test` on the host machine",
     )
 
 

@@ -26,38 +26,47 @@ if TYPE_CHECKING:
 RULE = "'GET https://example.com/path', quoted or as two words; a URL, for every method; or a host."
 Rule = Annotated[str, Argument(help=RULE)]
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
-Reload = Annotated[bool, Option(help="Then reload the policy into the running proxy.")]
+NoReload = Annotated[bool, Option(help="Only edit the file: the running proxy keeps the policy that it has.")]
 METHODS = tuple(sorted(STANDARD))
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 
 def add_rule(  # noqa: PLR0913 - the command's options
-    effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool, reload: bool
+    effect: Effect,
+    rule: str,
+    url: str | None,
+    *,
+    policy: Path | None,
+    path: Path | None,
+    dry_run: bool,
+    no_reload: bool,
 ) -> None:
-    """Add the rule to the policy file and print where, or print the diff; then reload the policy if asked to."""
+    """Add the rule to the policy file and print where, or print the diff; then reload the project's policy."""
     from agent_sandbox.policyfile.parse.aliases import service_meant  # noqa: PLC0415 - as above
     from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - not needed for `--help`
 
-    if reload and policy:
-        what, hint = "--reload loads the project's policy", "leave out --policy or --reload"
-        raise UserError([Problem(where="--policy", what=what, hint=hint)])
     file = named_policy(policy, path=path)
     if effect is Effect.ALLOW and url is None and (service := service_meant(rule)):
         added = put_service(service, file, dry_run=dry_run)
     else:
         wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
         added = put(wanted, file, dry_run=dry_run)
-    if reload and not dry_run:
-        from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report  # noqa: PLC0415 - only with --reload
+    if not (dry_run or no_reload or policy):
+        from agent_sandbox.cli.steps.policy.reload_policy import reload_if_running  # noqa: PLC0415 - only then
 
-        report(reload_stack(path))
+        if not reload_if_running(path) and added:
+            say(f"no sandbox runs: the next agent-sandbox up{_option(path)} loads it")
     elif added:
         say(how_to_apply(path))
 
 
 def how_to_apply(path: Path | None) -> str:
     """Return the line that says how to load an edited policy; `path` is the option of the command that edited it."""
-    return f"{APPLY} --path {shlex.quote(str(path))}" if path else APPLY
+    return f"{APPLY}{_option(path)}"
+
+
+def _option(path: Path | None) -> str:
+    return f" --path {shlex.quote(str(path))}" if path else ""
 
 
 def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:

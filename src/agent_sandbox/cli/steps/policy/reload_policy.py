@@ -45,6 +45,18 @@ def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
     return {**own, "clones": [_of_clone(*one) for one in running]} if running else own
 
 
+def reload_if_running(path: Path | None) -> bool:
+    """Reload the policy of the project's stack and clones, and print what changed; return False if none runs."""
+    try:
+        project = open_project(path, cwd=Path.cwd())
+        runs = is_running(project, "proxy") or bool(running_clones(project.root))
+    except UserError:  # no stack, or no engine: `up` reports it
+        return False
+    if runs:
+        report(reload_stack(path))
+    return runs
+
+
 def _update(clone: Clone, *, yes: str = "") -> None:
     """Bring the policy of its project into a clone, once the user trusts it, if there still is one."""
     from agent_sandbox.cli.steps.clone_policy import keeps_own_policy, update_policy  # noqa: PLC0415 - only for clones

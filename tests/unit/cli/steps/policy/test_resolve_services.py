@@ -222,7 +222,7 @@ def test_allow_adds_a_resolved_service_by_its_alias_and_resolves_it(
     assert exit_code(lambda: allow("npm")) == 0
     assert capsys.readouterr() == (
         f"{POLICY}:2: added `- node` under `services`\n",
-        f"{IS}\nthen: agent-sandbox proxy reload\n",
+        f"{IS}\nno sandbox runs: the next agent-sandbox up loads it\n",
     )
     assert "GET, HEAD https://npm.example.org" in rules(project)
     assert unseen_in(project, os.environ) == ()
