@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Self, override
 import pytest
 
 from agent_sandbox.cli.steps.policy.policy_edit import put
-from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.runtime.proxy.control import ask_socket

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from agent_sandbox.cli.steps.ui.app import Server, StackApi
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS
-from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.serving import web_server
 from agent_sandbox.cli.steps.ui.sessions import Sessions
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
+from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.runtime.proxy.reports import Grant, Question, Report, State, read_report
 
 if TYPE_CHECKING:

@@ -4,23 +4,28 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Any
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
+from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Stacks, read_answers
 from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks, chosen_stacks
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import wants_colour
 from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.proxy.decisions import read_line
 
+SHOWN_BEFORE = 100  # requests from before, so that the screen does not start empty
 NO_SCREEN = "the package textual is not installed, so this prints lines; install agent-sandbox with the extra `watch`"
 
 
@@ -39,8 +44,8 @@ def watch(
 ) -> int:
     """Show requests as the proxy decides them, and answer those that wait for a person (`settings.ask`).
 
-    It shows the project and its running clones. On a terminal it is a screen, if agent-sandbox was installed with the
-    extra `watch`; otherwise it prints lines.
+    It shows the project and its running clones. On a terminal it is a screen that begins with the last 100 requests, if
+    agent-sandbox was installed with the extra `watch`; otherwise it prints lines.
     """
     first, find = chosen_stacks(path, all_stacks=all_stacks)
     if not plain and terminal() is Terminal.ATTACHED:
@@ -64,6 +69,13 @@ def _in_lines(first: Sequence[Project], find: Find, *, asks: bool) -> int:
     return DONE
 
 
+def _last_records(project: Project) -> Sequence[Mapping[str, Any]]:
+    """Return the last records of the audit log, oldest first."""
+    lines: list[str] = []
+    read_log(project, lines.append, "--tail", str(SHOWN_BEFORE))
+    return [record for line in lines if (record := read_line(line)) is not None]
+
+
 def _on_screen(first: Sequence[Project], find: Find, *, asks: bool) -> int:
     from agent_sandbox.cli.steps.watching.screen import WatchScreen  # noqa: PLC0415 - takes half a second to import
 
@@ -73,6 +85,8 @@ def _on_screen(first: Sequence[Project], find: Find, *, asks: bool) -> int:
         report, lost = partial(screen.report, project.name), partial(screen.lost, project.name)
         connection = Connection(project, on_report=report, on_lost=lost)
         screen.add(project.name, connection)
+        with suppress(UserError):  # the log is not needed to watch
+            screen.begin(project.name, _last_records(project))
         return connection
 
     watched = WatchedStacks(connect, answers=True, asks=asks)

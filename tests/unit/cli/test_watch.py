@@ -61,6 +61,22 @@ def test_connects_the_screen_to_the_stack_at_a_terminal(monkeypatch: pytest.Monk
     assert connected == ["app-1"]
 
 
+@pytest.mark.usefixtures("at_a_terminal")
+def test_the_screen_begins_with_the_last_records_of_the_log(up: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[tuple[str, list[object]]] = []
+
+    def run(_screen: WatchScreen) -> None:
+        while not before:
+            time.sleep(0.01)
+
+    up.says("--tail 100", out=f"{json.dumps(RECORD)}\nno record\n")
+    monkeypatch.setattr(WatchScreen, "run", run)
+    monkeypatch.setattr(WatchScreen, "begin", lambda _, name, records: before.append((name, list(records))))
+    monkeypatch.setattr(WatchScreen, "call_later", lambda _, call, *words: None if words else call())
+    assert exit_code(watch) == 0
+    assert before == [("app-1", [RECORD])]
+
+
 @pytest.mark.usefixtures("at_a_terminal", "up")
 @pytest.mark.parametrize(("wanted", "colours"), [("never", False), ("always", True)])
 def test_the_screen_follows_the_colour_setting(monkeypatch: pytest.MonkeyPatch, wanted: str, *, colours: bool) -> None:

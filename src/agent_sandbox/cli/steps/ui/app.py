@@ -22,7 +22,6 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.ui.feed import Cursor, Feed, Page
 from agent_sandbox.cli.steps.ui.guard import BEGIN, PAGE, Guard, cookie_name
-from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.sessions import Sessions
 from agent_sandbox.cli.steps.ui.shown import (
     MOST_LINES,
@@ -35,6 +34,7 @@ from agent_sandbox.cli.steps.ui.shown import (
 )
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import SCOPES
+from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.reports import Question
 

@@ -14,10 +14,10 @@ from agent_sandbox.cli.steps.audit_log import each_record
 from agent_sandbox.cli.steps.ui.app import Server, StackApi
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS, Guard
-from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.sessions import Sessions
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks
 
 MOST_CONNECTIONS = 64

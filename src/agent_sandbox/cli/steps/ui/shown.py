@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_sandbox.cli.steps.ui.feed import Decision, News, Stack
-from agent_sandbox.cli.steps.ui.rules import Change
 from agent_sandbox.cli.steps.ui.today import Hosts, PolicyUse, Use
+from agent_sandbox.cli.steps.watching.rules import Change
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.proxy.decisions import asked, local_time, why
 from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Grant, Question, groups

@@ -24,7 +24,11 @@ PLACE = re.compile(r"(?P<file>(?:[a-z]+/)?policy\.yaml):(?P<line>[0-9]{1,6})(?![
 # Editors that do not take `+LINE FILE`.
 GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 COLON = frozenset({"hx", "helix", "subl", "zed"})
-NO_EDITOR = Problem(where="EDITOR", what="names no editor that is installed", hint="export EDITOR=vim, or another one")
+# Where neither VISUAL nor EDITOR is set: Debian's choice of the user, then what most machines have.
+USUAL = ("sensible-editor", "vi", "nano")
+SET_ONE = "export EDITOR=vim, or another one"
+NO_EDITOR = Problem(where="EDITOR", what="names no editor that is installed", hint=SET_ONE)
+UNSET = Problem(where="EDITOR", what=f"not set, and none of {', '.join(USUAL)} is installed", hint=SET_ONE)
 # Requests that a question was asked about: what they need is a rule, as for any other host.
 ASKED = "ask"
 
@@ -57,22 +61,34 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 def editor_command(place: PolicyLine, environ: Mapping[str, str], *, project: Path) -> Sequence[str]:
     """Return the command of the user's editor for a line; never a program of a project."""
+    chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
     try:
-        words = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
+        commands = [shlex.split(chosen)] if chosen else [[name] for name in USUAL]
     except ValueError:
-        words = []
-    program = shutil.which(words[0], path=program_path(environ, project=project)) if words else None
-    if program is None or not program.startswith(os.sep) or in_project(program, project):
-        raise UserError([NO_EDITOR])
+        commands = []
+    for words in commands:
+        program = shutil.which(words[0], path=program_path(environ, project=project)) if words else None
+        if program and program.startswith(os.sep) and not in_project(program, project):
+            break
+    else:
+        raise UserError([NO_EDITOR if chosen else UNSET])
     name, at = Path(program).name, f"{place.file}:{place.line}"
     where = ("--goto", at) if name in GOTO else (at,) if name in COLON else (f"+{place.line}", str(place.file))
     return (program, *words[1:], *where)
 
 
 def edit(place: PolicyLine, environ: Mapping[str, str], *, project: Path) -> None:
-    """Open a line in the user's editor, on this terminal. It runs beside the file, where no agent can write."""
+    """Open a line in the user's editor, on this terminal. It runs beside the file, where no agent can write.
+
+    Raise UserError if the editor cannot run or fails.
+    """
     argv = editor_command(place, environ, project=project)
-    subprocess.run(argv, cwd=place.file.parent, check=False)  # noqa: S603 - the user's editor
+    try:
+        done = subprocess.run(argv, cwd=place.file.parent, check=False)  # noqa: S603 - the user's editor
+    except OSError as error:
+        raise UserError([Problem(where=argv[0], what=f"cannot be run: {error.strerror}", hint=SET_ONE)]) from error
+    if done.returncode:
+        raise UserError([Problem(where=argv[0], what=f"ended with exit code {done.returncode}", hint=SET_ONE)])
 
 
 def suggested_rule(root: Path, record: Mapping[str, Any]) -> Proposal:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, override
 
 from msgspec import Struct, field
 from rich.text import Text
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.filter import LineFilter, Monochrome
@@ -22,8 +22,10 @@ from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching.backlog import Backlog
 from agent_sandbox.cli.steps.watching.connection import GONE, LAYERS, SETTLE_SECONDS, Connection, rule_for
 from agent_sandbox.cli.steps.watching.details import question_lines, record_lines
-from agent_sandbox.cli.steps.watching.policy_line import edit, policy_line, suggested_rule
+from agent_sandbox.cli.steps.watching.policy_line import edit, editor_command, policy_line, suggested_rule
 from agent_sandbox.cli.steps.watching.request_table import Entry, RequestTable
+from agent_sandbox.cli.steps.watching.rule_dialog import RuleDialog
+from agent_sandbox.cli.steps.watching.rules import Change, Rules
 from agent_sandbox.counted import counted
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.printable import printable
@@ -38,7 +40,7 @@ ALL_LINE = f"    {ALL}"
 SHOWN_SECONDS = 0.2
 AT_ONCE = 40
 MISSED_SECONDS = 5.0  # between two notes about those that were not shown
-NOT_DENIED = Problem(where="", what="this request was not denied, so no rule is missing")
+NO_TERMINAL = Problem(where="", what="no editor can run on this terminal", hint="open the file elsewhere")
 NOTHING_SELECTED = Problem(where="", what="no request is selected")
 
 
@@ -183,6 +185,13 @@ class WatchScreen(App[None]):
             case _ if not is_probe(found):
                 self._new.add((name, found))
 
+    def begin(self, name: str, records: Sequence[Mapping[str, Any]]) -> None:
+        """Show what was decided before the connection, oldest first."""
+        self.call_later(self._begin, [(name, record) for record in records if not is_probe(record)])
+
+    def _begin(self, entries: Sequence[Entry]) -> None:
+        self._table.take(entries)
+
     def lost(self, name: str, why: str) -> None:
         """Show that a connection is gone; its questions mean nothing to a new proxy."""
         self.call_later(self._lost, name, why)
@@ -304,6 +313,7 @@ class WatchScreen(App[None]):
         else:
             lines = [*question_lines(asked.questions[0])]
         self._details.show("\n".join(map(printable, lines)))
+        self.refresh_bindings()
 
     def on_data_table_row_highlighted(self, _: DataTable.RowHighlighted) -> None:
         """Show the details of a request, while no question is open."""
@@ -331,12 +341,54 @@ class WatchScreen(App[None]):
             return None
         return asked
 
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key does anything now; the footer shows no other."""
+        if not self.query("#requests"):  # before the parts exist
+            return True
+        asked, entry = self._current, self._table.entry
+        alone = asked is not None and not asked.name
+        lasting = asked is not None and alone and asked.questions[0].lasting
+        rule = lasting if asked else bool(entry and entry[1].get("decision") == "deny")
+        possible = {
+            ("answer", "deny"): asked is not None,
+            ("answer", "once"): alone,
+            ("answer", "hour"): lasting,
+            ("answer", "stop"): lasting,
+            ("rule", "p"): rule,
+            ("rule", "u"): lasting,
+            ("copy",): rule,
+            ("edit",): asked is not None or entry is not None,
+        }
+        return possible.get((action, *map(str, parameters)), True)
+
     def action_rule(self, key: str) -> None:
-        """Write the rule of the selected question into the policy of the project or the user."""
+        """Write the rule of the selected question into the policy of the project or the user.
+
+        For a denied request, show the rule that would allow it, and ask.
+        """
+        if self._current is None:
+            self._try(self._propose)
+            return
         asked = self._answerable("rule")
         if asked and asked.stack.connection:
             self._answered = asked.id
             self._try(partial(self._write, asked.stack.connection, asked.questions[0], LAYERS[key]))
+
+    def _propose(self) -> None:
+        connection, chosen = self._chosen()
+        assert not isinstance(chosen, Question)  # noqa: S101 - no question is open
+        rules = Rules(connection.project.root, connection.write_rule)
+        change = rules.of_record(chosen)
+
+        def decided(agreed: bool | None) -> None:  # noqa: FBT001 - textual's
+            if agreed:
+                self._try(partial(self._add, rules, change))
+
+        self.push_screen(RuleDialog(change), decided)
+
+    def _add(self, rules: Rules, change: Change) -> None:
+        self._say(rules.write(change.id) or "done")
 
     def _write(self, connection: Connection, question: Question, layer: RuleLayer) -> None:
         self._say(connection.allow_quietly(question, layer))
@@ -366,8 +418,12 @@ class WatchScreen(App[None]):
         record = {"reason": chosen.reason} if isinstance(chosen, Question) else chosen
         root = connection.project.root
         place = policy_line(root, record)
-        with self.suspend():
-            edit(place, os.environ, project=root)
+        editor_command(place, os.environ, project=root)  # without one, the screen stays
+        try:
+            with self.suspend():
+                edit(place, os.environ, project=root)
+        except SuspendNotSupported:
+            raise UserError([NO_TERMINAL]) from None
 
     def action_copy(self) -> None:
         """Copy the rule that would allow the selected request, through this terminal (OSC 52)."""
@@ -377,10 +433,8 @@ class WatchScreen(App[None]):
         connection, chosen = self._chosen()
         if isinstance(chosen, Question):
             text = rule_for(chosen)
-        elif chosen.get("decision") == "deny":
-            text = suggested_rule(connection.project.root, chosen).rule.text
         else:
-            raise UserError([NOT_DENIED])
+            text = suggested_rule(connection.project.root, chosen).rule.text
         entry = f"- {written(text)}"
         self.copy_to_clipboard(entry)
         self._say(f"copied, if your terminal allows it: {entry}")

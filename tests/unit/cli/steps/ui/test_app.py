@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.ui.app import LARGEST, MOST_PAGES
-from agent_sandbox.cli.steps.ui.rules import Rules
 from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.runtime.proxy.reports import Grant, State
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from page_stand import NAME, PageStand, open_state, question, record

@@ -66,12 +66,34 @@ def test_passes_the_line_in_each_editors_syntax(
     assert Path(program).parent == programs
 
 
-@each("variables", [{}, {"EDITOR": ""}, {"EDITOR": "vim '"}, {"EDITOR": "emacs"}, {"EDITOR": "./vim"}])
+@each("names", [("nano",), ("nano", "vi"), ("nano", "vi", "sensible-editor")])
+def test_falls_back_to_an_editor_that_most_machines_have(
+    tmp_path_factory: pytest.TempPathFactory, names: tuple[str, ...]
+) -> None:
+    folder = tmp_path_factory.mktemp("usual")
+    for name in names:
+        (folder / name).touch(mode=0o755)
+    for unset in ({}, {"EDITOR": ""}):
+        argv = editor_command(HERE, {"PATH": str(folder), **unset}, project=Path("/p"))
+        assert argv == (str(folder / names[-1]), "+7", "/p/policy.yaml")
+
+
+@each("variables", [{"EDITOR": "vim '"}, {"EDITOR": "emacs"}, {"EDITOR": "./vim"}])
 def test_explains_how_to_configure_an_editor(programs: Path, variables: dict[str, str]) -> None:
     with pytest.raises(UserError) as raised:
         editor_command(HERE, {"PATH": str(programs), **variables}, project=Path("/p"))
     (problem,) = raised.value.problems
     assert str(problem) == "EDITOR: names no editor that is installed; export EDITOR=vim, or another one"
+
+
+def test_an_editor_that_cannot_run_or_fails_is_an_error(programs: Path, project: Path) -> None:
+    (programs / "vim").write_text("#!/nowhere/sh\n")
+    (programs / "hx").write_text("#!/bin/sh\nexit 2\n")
+    place = policy_line(project, {})
+    for editor, why in (("vim", "cannot be run: No such file or directory"), ("hx", "ended with exit code 2")):
+        with pytest.raises(UserError) as raised:
+            edit(place, {"PATH": str(programs), "EDITOR": editor}, project=project)
+        assert str(raised.value) == f"{programs / editor}: {why}; export EDITOR=vim, or another one"
 
 
 def test_does_not_run_an_editor_from_the_project(programs: Path) -> None:

@@ -313,9 +313,7 @@ async def test_a_rule_is_copied_from_a_question_or_for_a_denied_request(
             await pilot.press("c")
     assert copied == ["- GET https://b.example.com/x", "- GET https://new.test/**"]
     assert seat.said == [
-        "no request is selected",
         "copied, if your terminal allows it: - GET https://b.example.com/x",
-        "this request was not denied, so no rule is missing",
         "copied, if your terminal allows it: - GET https://new.test/**",
         GONE,
         "https://new.test/[red]x[/]: its rule has `ask: true`; allow it for an hour, or remove `ask` from the policy",
@@ -336,6 +334,106 @@ async def test_the_line_of_the_policy_is_opened_in_the_editor(project: Path, mon
     file = project / ".devcontainer" / "policy.yaml"
     assert opened == [(PolicyLine(file=file, line=6), project), (PolicyLine(file=file, line=4), project)]
     assert seat.said == []
+
+
+@pytest.mark.parametrize("fails", ["no editor", "exit code", "no terminal"])
+async def test_an_editor_that_fails_gives_the_screen_back(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, fails: str
+) -> None:
+    seat, folder = Seat(), tmp_path_factory.mktemp("editors")
+    seat.screen.add("app-1", Rooted(project))
+    (folder / "vi").write_text("#!/bin/sh\nexit 3\n")
+    (folder / "vi").chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere" if fails == "no editor" else str(folder))
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    if fails == "exit code":
+        monkeypatch.setattr(seat.screen, "suspend", nullcontext)
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.decided(RECORD)
+        await pilot.press("e")
+        assert seat.rows
+    how = "export EDITOR=vim, or another one"
+    assert seat.said == [
+        {
+            "no editor": f"EDITOR: not set, and none of sensible-editor, vi, nano is installed; {how}",
+            "exit code": f"{folder / 'vi'}: ended with exit code 3; {how}",
+            "no terminal": "no editor can run on this terminal; open the file elsewhere",
+        }[fails]
+    ]
+
+
+NO_WAY = "no rule is suggested: the name resolves to an address that the sandbox cannot reach"
+
+
+def keys(seat: Seat) -> str:
+    """Return the keys that the footer shows."""
+    return " ".join(binding.key for _, binding, *_ in seat.screen.screen.active_bindings.values() if binding.show)
+
+
+async def test_shows_only_the_keys_that_do_something_now() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        shown = {"nothing": keys(seat)}
+        seat.decided(RECORD | {"decision": "allow"})
+        await pilot.pause()
+        shown["allowed"] = keys(seat)
+        seat.decided(RECORD)
+        await pilot.pause()
+        shown["denied"] = keys(seat)
+        group = tuple(replace(ASKED, id=number, host=f"h{number}.example.net") for number in range(1, 9))
+        for name, questions in (
+            ("question", (ASKED,)),
+            ("once", (replace(ASKED, id=4, rule=""),)),
+            ("group", group),
+        ):
+            seat.screen.show("app-1", State(questions=questions))
+            await pilot.pause()
+            shown[name] = keys(seat)
+    assert shown == {
+        "nothing": "slash q",
+        "allowed": "slash e q",
+        "denied": "p slash e c q",
+        "question": "a h s p u d slash e c q",
+        "once": "a d slash e q",
+        "group": "d slash e q",
+    }
+
+
+async def test_a_rule_for_a_denied_request_is_shown_and_written_after_a_yes(project: Path) -> None:
+    seat, stack = Seat(), Rooted(project)
+    seat.screen.add("app-1", stack)
+    denied = RECORD | {"scheme": "https", "cause": "host", "event": "request", "path": "/x", "host": "b.example.com"}
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.decided(denied)
+        for answer in ("n", "escape", "y"):
+            await pilot.press("p")
+            shown = str(seat.screen.screen.query_one(Static).render())
+            assert "add GET https://b.example.com/x\n" in shown
+            assert "+  - GET https://b.example.com/x" in shown
+            seat.screen.show("app-1", State())  # what comes meanwhile does not disturb it
+            assert stack.given == []
+            await pilot.press(answer)
+        await pilot.pause()
+        seat.decided(denied | {"cause": "address"})
+        await pilot.press("p")
+    assert stack.given == [("GET https://b.example.com/x", "project")]
+    assert seat.said == ["policy.yaml:3: added", NO_WAY]
+
+
+async def test_begins_with_what_was_decided_before() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        before = [RECORD | {"path": f"/{number}"} for number in range(100)]
+        seat.screen.begin("app-1", [*before, RECORD | {"event": "health"}])
+        await pilot.pause()
+        seat.decided(RECORD)
+        await pilot.pause()
+        assert [row[2] for row in seat.rows] == [
+            *(f"GET https://b.test/{number}" for number in range(100)),
+            "GET https://b.test/[red]x",
+        ]
+        assert seat.said == []
 
 
 async def test_replies_and_errors_are_shown() -> None:

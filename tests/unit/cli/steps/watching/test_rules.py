@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
-from agent_sandbox.cli.steps.ui import rules as subject
-from agent_sandbox.cli.steps.ui.rules import Rules
+from agent_sandbox.cli.steps.watching import rules as subject
+from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.problems import UserError
 from page_stand import question, record
 from table_tests import each

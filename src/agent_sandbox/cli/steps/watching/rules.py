@@ -1,20 +1,20 @@
 """Make a request a rule of the project's policy or the user's own: show the change first, then write exactly that.
 
-The page names a question or a decision, never a rule: the text of a rule comes from here.
+The page and the screen name a question or a decision, never a rule: the text of a rule comes from here.
 """
 
 import os
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, layer_policy
 from agent_sandbox.cli.steps.policy.policy_edit import difference
-from agent_sandbox.cli.steps.ui.feed import Record
 from agent_sandbox.cli.steps.watching.connection import quiet, rule_for
 from agent_sandbox.cli.steps.watching.policy_line import suggested_rule
 from agent_sandbox.policy.decision import Effect
@@ -52,7 +52,7 @@ class Rules:
         """Plan the rule that would allow a request that waits."""
         return self._plan(rule_for(question), question.services, layer)
 
-    def of_record(self, record: Record) -> Change:
+    def of_record(self, record: Mapping[str, Any]) -> Change:
         """Plan the narrowest rule that would have allowed a request that was denied."""
         proposal = suggested_rule(self._root, record)
         return self._plan(proposal.rule.text, proposal.services, RuleLayer.PROJECT)
