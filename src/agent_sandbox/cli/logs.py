@@ -3,7 +3,6 @@
 import json as jsonlib
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -94,7 +93,7 @@ def _require_plain(  # noqa: PLR0913 - the command's options
 
 def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
     """Print what the firewall refused, the last one last."""
-    found = read_refusals(driver(), driver().observe(project.name), now=datetime.now(UTC))
+    found = read_refusals(driver(), driver().observe(project.name))
     if found is None:
         raise UserError([replace(not_running(project), what="the firewall is not running")])
     if not found.counted:

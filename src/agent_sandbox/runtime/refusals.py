@@ -4,8 +4,9 @@ The agent chooses the destinations, and nothing else: addresses, numbers and nam
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -25,8 +26,10 @@ AT_PROXY = "the address of every allowed name; the proxy serves HTTP and HTTPS t
 AT_START = "when the agent container started: the start checks try it"
 # The firewall's and the agent's containers are created together, unless only the agent's has to be recreated.
 STARTED_TOGETHER, START_CHECKS = timedelta(minutes=1), timedelta(seconds=15)
+WHOLE_SECOND = timedelta(seconds=1)  # the kernel's times have no parts of it
 # What they try in images/agent/probe.py, besides the proxy's other ports.
 CHECKED = frozenset({"127.0.0.11", "169.254.169.254", "198.51.100.1"})
+NOW = partial(datetime.now, UTC)
 NOT_COUNTED = (
     "what the firewall refuses is not counted; agent-sandbox logs firewall says why,"
     " and agent-sandbox up updates a stack of an earlier version"
@@ -94,13 +97,16 @@ class Refusals(Struct, frozen=True, kw_only=True):
         return sum(one.count for one in self.agents)
 
 
-def read_refusals(driver: Driver, found: Sequence[Container], *, now: datetime) -> Refusals | None:
+def read_refusals(
+    driver: Driver, found: Sequence[Container], *, clock: Callable[[], datetime] = NOW
+) -> Refusals | None:
     """Ask the running firewall container, if there is one; it may be of another version, or not able to count."""
     firewall = next((one for one in found if one.service == "firewall" and one.state == "running"), None)
     if firewall is None:
         return None
     done = driver.run_in(firewall, REFUSALS)
-    refusals = parse_refusals(done.out, now=now) if done.code == 0 else Refusals()
+    # The times are in whole seconds before the answer, so they are at most that much too early.
+    refusals = parse_refusals(done.out, now=clock()) if done.code == 0 else Refusals()
     agent = next((one for one in found if one.service == "agent"), None)
     return _without_checks(refusals, firewall, agent)
 
@@ -109,7 +115,7 @@ def _without_checks(refusals: Refusals, firewall: Container, agent: Container | 
     """Mark what a new agent container's start checks tried; beside a new firewall they are not counted at all."""
     if not (agent and agent.started and firewall.started) or agent.started - firewall.started < STARTED_TOGETHER:
         return refusals
-    first, end = agent.started, agent.started + START_CHECKS
+    first, end = agent.started - WHOLE_SECOND, agent.started + START_CHECKS
     marked = (
         replace(one, at_start=True) if first <= one.time <= end and (one.at_proxy or one.address in CHECKED) else one
         for one in refusals.last

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -110,7 +109,7 @@ def ask_all(pool: Executor, driver: Driver, project: Project, *, ask: Ask) -> An
     proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
     said = pool.submit(lambda: _said(ask, proxy) if proxy else {})
     inside = pool.submit(look_inside, driver, found, project.root)
-    refusals = pool.submit(read_refusals, driver, found, now=datetime.now(UTC))
+    refusals = pool.submit(read_refusals, driver, found)
     intruders = driver.intruders(found, project.name)
     return Answers(
         containers=found,

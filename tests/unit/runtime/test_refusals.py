@@ -1,5 +1,6 @@
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,16 +90,29 @@ def test_parses_any_text_without_an_error(text: str) -> None:
 
 def test_reads_refusals_only_from_a_running_firewall(docker: FakeDocker) -> None:
     stopped = Container(id="f1", service="firewall", image="x", state="exited")
-    assert read_refusals(DRIVER, [stopped], now=NOW) is None
+    assert read_refusals(DRIVER, [stopped], clock=lambda: NOW) is None
     docker.says("exec f1 /usr/local/lib/agent-sandbox/refusals", out=refusals_said())
-    found = read_refusals(DRIVER, [FIREWALL], now=NOW)
+    found = read_refusals(DRIVER, [FIREWALL], clock=lambda: NOW)
     assert found == Refusals(counted=True)
+
+
+def test_the_times_are_before_the_answer_of_a_slow_engine(docker: FakeDocker, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    docker.says("exec f1", script=f": >{asked}", out=refusals_said(places=[(["tcp", "10.0.0.2", 22], 86_400, 1)]))
+
+    def clock() -> datetime:
+        assert asked.exists()
+        return NOW
+
+    found = read_refusals(DRIVER, [FIREWALL], clock=clock)
+    assert found
+    assert [one.time for one in found.last] == [NOW]
 
 
 @pytest.mark.parametrize("code", [1, 126, 127])
 def test_a_firewall_that_cannot_list_refusals_counts_nothing(docker: FakeDocker, code: int) -> None:
     docker.says("exec f1", out=refusals_said(), code=code)
-    assert read_refusals(DRIVER, [FIREWALL], now=NOW) == Refusals(counted=False)
+    assert read_refusals(DRIVER, [FIREWALL], clock=lambda: NOW) == Refusals(counted=False)
 
 
 def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | None) -> list[bool]:
@@ -106,7 +120,7 @@ def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | Non
     places = [(["tcp", "198.51.100.1", 1], 86_400 - 3600, 1), (["tcp", "198.51.100.1", 2], 86_400 - 60, 1)]
     docker.says("exec f1", out=refusals_said(places=places))
     found = [replace(FIREWALL, started=firewall), replace(FIREWALL, id="a1", service="agent", started=agent)]
-    refusals = read_refusals(DRIVER, found, now=NOW)
+    refusals = read_refusals(DRIVER, found, clock=lambda: NOW)
     assert refusals is not None
     assert refusals.total == len(refusals.agents)
     return [one.at_start for one in refusals.last]
@@ -117,6 +131,9 @@ def read(docker: FakeDocker, *, firewall: datetime | None, agent: datetime | Non
     [
         (at(10), at(11, 59), [False, True]),
         (at(10), at(11), [True, False]),
+        # A container starts within a second, and the kernel's times have only whole ones.
+        (at(10), at(11, 59) + timedelta(seconds=0.9), [False, True]),
+        (at(10), at(11, 59) + timedelta(seconds=1.1), [False, False]),
         (at(11, 59), at(11, 59), [False, False]),
         (at(10), at(10), [False, False]),
         (None, at(11), [False, False]),
@@ -135,7 +152,7 @@ def test_counts_other_destinations_during_the_start_checks_as_the_agents(docker:
     said = refusals_said(places=places, addresses=[(["udp", "192.0.2.7"], 86_400, 9)], protocols=[("udp", 86_400, 7)])
     docker.says("exec f1", out=said)
     found = [replace(FIREWALL, started=at(10)), replace(FIREWALL, id="a1", service="agent", started=NOW)]
-    refusals = read_refusals(DRIVER, found, now=NOW)
+    refusals = read_refusals(DRIVER, found, clock=lambda: NOW)
     assert refusals is not None
     assert [one.address for one in refusals.agents] == ["203.0.113.9", "192.0.2.7", ""]
     assert refusals.total == 516
