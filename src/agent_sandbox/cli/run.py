@@ -4,9 +4,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
@@ -29,6 +29,9 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.project.installed import has_stack, init_for
+
+if TYPE_CHECKING:
+    from agent_sandbox.cli.steps.reported_run import ReportedRun
 
 Arguments = Annotated[
     list[str] | None,
@@ -88,37 +91,44 @@ def run(  # noqa: PLR0913 - each is an option
     its commits are fetched when the agent ends, and the clone is removed, unless work would be lost.
 
     `--rm --json` is for CI: nothing is kept but what the agent changed in the project, and the summary has its output,
-    exit code, denials, traffic, and the changes to review.
+    exit code, denials, traffic, and the changes to review. If the run fails before that, it lists the problems.
     """
     _require_valid(asks=ask and not dry_run, resumes=resume, removes=rm, reports=json)
-    if name and not clone:
-        raise UserError([NO_CLONE])
-    agent, words = _split(arguments or ())
-    if not arguments and not has_stack(path, cwd=Path.cwd()):
-        agent = _asked_agent((path or Path()).absolute())
-    project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
-    if project is None:
-        return DONE
-    manifest = _manifest(_chosen(project, agent), resumes=resume)
-    command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
-    if dry_run:
-        return _print_plan(project, name if clone else None, command, extra_ca=extra_ca, removes=rm)
-    with sandbox_for_run(project, name if clone else None, removes=rm, extra_ca=extra_ca, quiet=quiet) as sandbox:
-        own = sandbox.project
-        if code := start(own, extra_ca=extra_ca, quiet=quiet):
-            return code
-        sandbox.keep_cache()
-        report_unwritable_project(own)
-        keep_secrets(own)
-        keep_ports(own)
-        if json:
-            from agent_sandbox.cli.steps.reported_run import run_reported  # noqa: PLC0415 - only then
+    with _report(wanted=json and not dry_run) as report:
+        if name and not clone:
+            raise UserError([NO_CLONE])
+        agent, words = _split(arguments or ())
+        if not arguments and not has_stack(path, cwd=Path.cwd()):
+            agent = _asked_agent((path or Path()).absolute())
+        project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
+        if project is None:
+            return DONE
+        manifest = _manifest(_chosen(project, agent), resumes=resume)
+        command = (*manifest.started(asks=agent_asks, resumes=resume), *words)
+        if dry_run:
+            return _print_plan(project, name if clone else None, command, extra_ca=extra_ca, removes=rm)
+        with sandbox_for_run(project, name if clone else None, removes=rm, extra_ca=extra_ca, quiet=quiet) as sandbox:
+            own = sandbox.project
+            if code := start(own, extra_ca=extra_ca, quiet=quiet):
+                return code
+            sandbox.keep_cache()
+            report_unwritable_project(own)
+            keep_secrets(own)
+            keep_ports(own)
+            if report:
+                code = report.run(own, manifest.name, *command, before=sandbox.before, fetch=sandbox.fetch)
+            else:
+                with nullcontext() if quiet else _unreviewed_after(own):
+                    code = _attach(own, command, asks=ask)
+        return code or (FIXABLE if sandbox.fetch_failed else DONE)
 
-            code = run_reported(own, manifest.name, *command, before=sandbox.before, fetch=sandbox.fetch)
-        else:
-            with nullcontext() if quiet else _unreviewed_after(own):
-                code = _attach(own, command, asks=ask)
-    return code or (FIXABLE if sandbox.fetch_failed else DONE)
+
+def _report(*, wanted: bool) -> "AbstractContextManager[ReportedRun | None]":
+    if not wanted:
+        return nullcontext()
+    from agent_sandbox.cli.steps.reported_run import ReportedRun  # noqa: PLC0415 - only with --json
+
+    return ReportedRun()
 
 
 def _attach(project: Project, command: Sequence[str], *, asks: bool) -> int:

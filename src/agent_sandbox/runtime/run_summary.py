@@ -98,6 +98,7 @@ def as_json(run: Summary) -> dict[str, Any]:
         "project": run.project,
         "agent": run.agent,
         "exit_code": run.exit_code,
+        "problems": [],
         "seconds": round(run.seconds, 1),
         "result": run.output.text,
         "result_truncated": run.output.truncated,

@@ -365,7 +365,9 @@ def test_rm_removes_a_sandbox_that_does_not_start(up_to_date: FakeDocker, capsys
     up_to_date.says("ps --all").says("network ls").says("volume ls").says("volume prune")
     up_to_date.says("up --detach", err="no space left on device", code=1).says("down --remove-orphans --volumes")
     assert exit_code(lambda: run(rm=True, json=True)) == 1
-    assert capsys.readouterr().out == ""
+    said = json.loads(capsys.readouterr().out)
+    (problem,) = said.pop("problems")
+    assert (said, problem["what"]) == ({"exit_code": None}, "no space left on the disk that Docker uses")
     assert "down --remove-orphans --volumes" in up_to_date.calls[-2]
 
 

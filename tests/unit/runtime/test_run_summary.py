@@ -63,6 +63,7 @@ def test_json_has_result_traffic_denials_and_changes(tmp_path: Path) -> None:
         "project": "app-1",
         "agent": "example",
         "exit_code": 3,
+        "problems": [],
         "seconds": 61.2,
         "result": "done\n",
         "result_truncated": False,

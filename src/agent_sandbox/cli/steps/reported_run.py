@@ -2,16 +2,19 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
+
+from msgspec import to_builtins
 
 from agent_sandbox.backends.plan import handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy, Exec, ReadTraffic, Terminal
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, say, say_problems
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.attached import run_attached
 from agent_sandbox.runtime.proxy.control import ask_stack, watch_stack
@@ -26,40 +29,67 @@ from agent_sandbox.stack.containers import ENTER
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-def run_reported(
-    project: Project,
-    agent: str,
-    *command: str,
-    before: Baseline | None,
-    fetch: Callable[[], Fetched | None] | None = None,
-) -> int:
-    """Run the agent's command, print the summary as JSON, and return the agent's exit code.
+class ReportedRun:
+    """One run of `run --json`. If it ends before its summary is printed, print its problems as JSON."""
 
-    `before` has the project's files before a sandbox started that is only for this run: the summary is about all that
-    happened in it. Without it, it is about the requests from now on, and about what was not reviewed yet. `fetch`, if
-    any, fetches the commits of the clone that the agent worked in.
-    """
-    since, output = "" if before else _clock(project), Output()
-    baseline = before or load_baseline(project.root, os.environ) or take(project.root)
-    verb = Exec(argv=(ENTER, *command), terminal=Terminal.NONE, session=os.urandom(8).hex())
-    step = handed_over(backend().plan(project, verb))
-    started = time.monotonic()
-    code = run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal, on_output=output.add)
-    seconds, traffic = time.monotonic() - started, _traffic(project, since)  # `fetch` stops the proxy
-    summary = Summary(
-        project=project.name,
-        agent=agent,
-        exit_code=code,
-        seconds=seconds,
-        output=output,
-        traffic=traffic,
-        review=find_changes(project.root, baseline),
-        clone=fetch() if fetch else None,
-    )
-    emit_json(as_json(summary))
-    if file := os.environ.get(STEP_SUMMARY):
-        _append(Path(file), as_markdown(summary))
-    return code
+    def __init__(self) -> None:
+        self._printed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not self._printed:
+            emit_json({"exit_code": None, "problems": to_builtins(_problems(error))})
+
+    def run(
+        self,
+        project: Project,
+        agent: str,
+        *command: str,
+        before: Baseline | None,
+        fetch: Callable[[], Fetched | None] | None = None,
+    ) -> int:
+        """Run the agent's command, print the summary as JSON, and return the agent's exit code.
+
+        `before` has the project's files before a sandbox started that is only for this run: the summary is about all
+        that happened in it. Without it, it is about the requests from now on, and about what was not reviewed yet.
+        `fetch`, if any, fetches the commits of the clone that the agent worked in.
+        """
+        since, output = "" if before else _clock(project), Output()
+        baseline = before or load_baseline(project.root, os.environ) or take(project.root)
+        verb = Exec(argv=(ENTER, *command), terminal=Terminal.NONE, session=os.urandom(8).hex())
+        step = handed_over(backend().plan(project, verb))
+        started = time.monotonic()
+        code = run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal, on_output=output.add)
+        seconds, traffic = time.monotonic() - started, _traffic(project, since)  # `fetch` stops the proxy
+        summary = Summary(
+            project=project.name,
+            agent=agent,
+            exit_code=code,
+            seconds=seconds,
+            output=output,
+            traffic=traffic,
+            review=find_changes(project.root, baseline),
+            clone=fetch() if fetch else None,
+        )
+        emit_json(as_json(summary))
+        self._printed = True
+        if file := os.environ.get(STEP_SUMMARY):
+            _append(Path(file), as_markdown(summary))
+        return code
+
+
+def _problems(error: BaseException | None) -> Sequence[Problem]:
+    match error:
+        case UserError(problems=problems):
+            return problems
+        case None:
+            return (Problem(where="", what="the sandbox did not start: see what was printed above"),)
+        case KeyboardInterrupt():
+            return (Problem(where="", what="interrupted"),)
+        case _:
+            return (Problem(where="", what=f"{type(error).__name__}: {error}"),)
 
 
 def _clock(project: Project) -> str:

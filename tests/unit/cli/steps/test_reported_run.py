@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.reported_run import run_reported
+from agent_sandbox.cli.steps.reported_run import ReportedRun
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.review.baseline import save_baseline
@@ -32,7 +33,7 @@ def stack(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) ->
 def test_prints_one_summary_and_returns_the_agents_exit_code(
     stack: Project, docker: FakeDocker, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_reported(stack, "example", "agent", "-p", "say hi", before=None) == 7
+    assert ReportedRun().run(stack, "example", "agent", "-p", "say hi", before=None) == 7
     out, err = capfd.readouterr()
     found = json.loads(out)
     assert isinstance(found.pop("seconds"), float)
@@ -40,6 +41,7 @@ def test_prints_one_summary_and_returns_the_agents_exit_code(
         "project": "app-1",
         "agent": "example",
         "exit_code": 7,
+        "problems": [],
         "result": "it is done",
         "result_truncated": False,
         "requests": {"allowed": 0, "denied": 1},
@@ -63,7 +65,7 @@ def test_lists_earlier_unreviewed_changes_too(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     save_baseline(stack.root, {"XDG_STATE_HOME": str(tmp_path / "state")}, take(stack.root))
     (stack.root / "setup.py").write_text("x")
-    run_reported(stack, "example", "agent", before=None)
+    ReportedRun().run(stack, "example", "agent", before=None)
     assert [one["path"] for one in json.loads(capfd.readouterr().out)["review"]["changes"]] == ["Makefile", "setup.py"]
 
 
@@ -72,7 +74,7 @@ def test_counts_from_the_start_of_a_sandbox_made_for_this_run(
 ) -> None:
     before = take(stack.root)
     (stack.root / "setup.py").write_text("x")  # by the setup script
-    run_reported(stack, "example", "agent", before=before)
+    ReportedRun().run(stack, "example", "agent", before=before)
     found = json.loads(capfd.readouterr().out)
     assert found["requests"] == {"allowed": 0, "denied": 2}
     assert [one["path"] for one in found["review"]["changes"]] == ["Makefile", "setup.py"]
@@ -88,7 +90,7 @@ def test_fetches_a_clone_after_reading_the_audit_log(
         asked.append(sum(LOG in call for call in docker.calls))
         return fetched_clone(changed=("a.txt",))
 
-    run_reported(stack, "example", "agent", before=take(stack.root), fetch=fetch)
+    ReportedRun().run(stack, "example", "agent", before=take(stack.root), fetch=fetch)
     found = json.loads(capfd.readouterr().out)["clone"]
     assert (asked, found["name"], found["kept"]) == ([1], "fix-1", True)
 
@@ -98,7 +100,7 @@ def test_the_summary_lacks_only_the_requests_if_the_proxy_does_not_answer(
 ) -> None:
     docker.rules.insert(0, f"*'{LOG}'*) echo gone >&2; exit 1 ;;")
     docker.says("nothing")
-    assert run_reported(stack, "example", "agent", before=take(stack.root)) == 7
+    assert ReportedRun().run(stack, "example", "agent", before=take(stack.root)) == 7
     out, err = capfd.readouterr()
     assert json.loads(out)["requests"] is None
     assert err.startswith("talkerror: ")
@@ -109,8 +111,36 @@ def test_appends_the_summary_to_the_github_step_summary(
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("before\n")
-    run_reported(stack, "example", "agent", before=None)
+    ReportedRun().run(stack, "example", "agent", before=None)
     assert (tmp_path / "summary.md").read_text().startswith("before\n## example in agent-sandbox\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
-    assert run_reported(stack, "example", "agent", before=None) == 7
+    assert ReportedRun().run(stack, "example", "agent", before=None) == 7
     assert capfd.readouterr().err.endswith(f"note: GITHUB_STEP_SUMMARY={tmp_path} cannot be written: is a directory\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "problems"),
+    [
+        (
+            UserError([Problem(where="app-1", what="cannot start", hint="free disk space")]),
+            [{"where": "app-1", "what": "cannot start", "hint": "free disk space"}],
+        ),
+        (KeyboardInterrupt(), [{"where": "", "what": "interrupted", "hint": ""}]),
+        (KeyError("x"), [{"where": "", "what": "KeyError: 'x'", "hint": ""}]),
+        (None, [{"where": "", "what": "the sandbox did not start: see what was printed above", "hint": ""}]),
+    ],
+)
+def test_a_run_that_ends_before_its_summary_prints_its_problems_as_json(
+    capsys: pytest.CaptureFixture[str], error: BaseException | None, problems: list[dict[str, str]]
+) -> None:
+    def fail() -> None:
+        with ReportedRun():
+            if error:
+                raise error
+
+    if error:
+        with pytest.raises(type(error)):
+            fail()
+    else:
+        fail()
+    assert json.loads(capsys.readouterr().out) == {"exit_code": None, "problems": problems}
