@@ -20,7 +20,7 @@ from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.stack.engine import ENGINE
 
-All = Annotated[bool, Option(help="Stop every stack on this machine.", name="--all")]
+All = Annotated[bool, Option(help="Stop all your stacks on this machine.", name="--all")]
 
 
 def down(
@@ -58,19 +58,16 @@ def _report(name: str, containers: int) -> None:
 
 
 def _stop_all(*, dry_run: bool, quiet: bool) -> None:
-    """Stop every stack that has containers; of one that this user never trusted, only the name is known."""
-    from agent_sandbox.runtime.stack_list import without_directory  # noqa: PLC0415 - only for --all
-
+    """Stop the running stacks of projects that this user trusts, and name the others, which may be anyone's."""
     projects = trusted_projects(open_store(os.environ))
-    stacks = {stack.name: len(stack.containers) for stack in driver().stacks() if stack.containers}
-    for name, containers in stacks.items():
+    running = [stack.name for stack in driver().stacks() if stack.containers]
+    own = [name for name in running if name in projects]
+    for name in own:
         if not quiet:
             say((name, "title"))
-        if name in projects:
-            _stop(projects[name], dry_run=dry_run, quiet=quiet)
-        else:
-            execute(backend().plan(without_directory(name), Down()), dry_run=dry_run, quiet=quiet)
-            if not (dry_run or quiet):
-                _report(name, containers)
-    if not (stacks or quiet):
+        _stop(projects[name], dry_run=dry_run, quiet=quiet)
+    others = [name for name in running if name not in projects]
+    if others and not quiet:
+        say(f"left alone, because no project that you trust has it: {listed(others)}")
+    if not (running or quiet):
         say(f"no stack runs on this {ENGINE}")

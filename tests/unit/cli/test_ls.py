@@ -156,6 +156,15 @@ def test_down_all_stops_all_stacks(machine: FakeDocker, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.splitlines()[0] == "app-1"
 
 
+def test_down_all_leaves_stacks_alone_that_the_user_does_not_trust(
+    machine: FakeDocker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/nowhere")  # as another user has it
+    assert exit_code(lambda: down(all_=True)) == 0
+    assert [call for call in machine.calls if "down" in call] == []
+    assert capsys.readouterr().err == "left alone, because no project that you trust has it: app-1\n"
+
+
 def test_commands_find_a_stack_by_its_name_from_any_directory(
     machine: FakeDocker,
     project: Path,
