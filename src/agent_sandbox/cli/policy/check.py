@@ -14,7 +14,7 @@ from agent_sandbox.cli.terminal.excerpt import excerpt
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.resolved import advice_for
@@ -67,12 +67,16 @@ def _misread(where: Path) -> "Sequence[Found]":
 
 
 def _may_be_misread(policy: Policy) -> bool:
-    """Return whether a rule of the file itself has more than an exact host.
+    """Return whether a rule of the file itself denies, or has more than an exact host.
 
     Services are checked when they are written; a list of hosts cannot be misread, and may be long.
     """
-    asked = (rule.conditions for rule in policy.rules.rules if rule.origin.layer == PROJECT)
-    return any(one.query or one.path or one.host.reach is not Reach.EXACT for one in asked)
+    own = (rule for rule in policy.rules.rules if rule.origin.layer == PROJECT)
+    return any(
+        rule.effect is Effect.DENY or asked.query or asked.path or asked.host.reach is not Reach.EXACT
+        for rule in own
+        for asked in (rule.conditions,)
+    )
 
 
 def _excerpts(file: Path) -> Callable[[Problem], str]:

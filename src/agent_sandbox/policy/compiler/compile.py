@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 
-from agent_sandbox.policy.compiler.conflicts import conflicting
+from agent_sandbox.policy.compiler.conflicts import conflicting, shared_variables
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
@@ -20,7 +20,7 @@ def compile_policy(layers: Sequence[Layer], services: Mapping[str, Layer]) -> Po
     if problems:
         raise UserError(problems)
     rules = reduce(add, (expand(layer, services) for layer in layers), RuleSet())
-    if problems := list(conflicting(rules.rules)):
+    if problems := [*conflicting(rules.rules), *shared_variables(rules.rules)]:
         raise UserError(problems)
     if any(rule.effect is Effect.ALLOW for rule in rules.rules):
         return Policy.of(rules)

@@ -18,6 +18,7 @@ from agent_sandbox.problems import Problem
 # Only rules that nothing simpler tells apart are compared, such as globs of one length. Comparing more takes too long.
 MAX_COMPARED = 20_000
 HINT = "make one of the paths more specific, or give both the same `transform`"
+OTHER_NAME = "write another `client_shim: {kind: env, name: NAME}` in one of the two"
 TOO_MANY = "too many similar rules with different secrets: cannot check whether two of them match the same request"
 FEWER = "write paths without `*`, or give more of the rules the same `transform`"
 
@@ -39,6 +40,18 @@ def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
         group[asked.methods or STANDARD][_sent(asked)].append(rule)
     if next(left, None) is None:
         yield Problem(where=str(rule.origin), what=TOO_MANY, hint=FEWER)
+
+
+def shared_variables(rules: Iterable[Rule]) -> Iterator[Problem]:
+    """Yield a problem for each rule whose placeholder would have a variable that is another secret's already."""
+    taken: dict[str, tuple[str, Rule]] = {}
+    for rule in sorted((rule for rule in rules if rule.conditions.inject), key=lambda rule: rule.sort_key):
+        for credential in rule.conditions.inject.credentials if rule.conditions.inject else ():
+            for name in credential.variables:
+                secret, other = taken.setdefault(name, (credential.secret, rule))
+                if secret != credential.secret:
+                    what = f"the variable {name} cannot be a placeholder for both {credential.secret} and {secret}"
+                    yield Problem(where=str(rule.origin), what=f"{what} ({other.origin})", hint=OTHER_NAME)
 
 
 def _likeness(asked: Conditions) -> object:

@@ -10,6 +10,7 @@ from agent_sandbox.policy.http.graphql_operation import KINDS
 from agent_sandbox.policy.http.mcp_message import LISTABLE
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import USUAL_PORTS, Request
+from agent_sandbox.policy.match.other_protocols import why_not_http
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 
 FILE = ".devcontainer/policy.yaml"
@@ -88,6 +89,8 @@ def _run(*commands: str) -> str:
 def _for_connect(host: str, port: int) -> str:
     if port in USUAL_PORTS:
         return _run(allowing(f"[{host}]" if ":" in host else host))
+    if why := why_not_http(port):
+        return why
     return f"add `{entry_for_host(host, port)}` under `domains` in {FILE}, {APPLY}"
 
 

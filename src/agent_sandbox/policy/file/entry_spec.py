@@ -181,6 +181,13 @@ class DomainSpec(EntrySpec):
         return inspect
 
     @model_validator(mode="after")
+    def _has_ports_of_http(self) -> Self:
+        named = self.inspect is False or (bool(self.rules) and all(rule.schemes for rule in self.rules))
+        how = "write `rules: [{schemes: [http]}]` beside `ports`"
+        call_parser(partial(require_http, named=named, how=how), self.ports)
+        return self
+
+    @model_validator(mode="after")
     def _fits_its_rules(self) -> Self:
         for number, rule in enumerate(self.rules if self.transform else ()):
             require_https(rule.schemes, "rules", number)
@@ -227,7 +234,8 @@ class HostServiceSpec(RuleSpec):
         if network is None and self.ports:
             what, hint = f"`to` already has the port {self.to.port}", "remove `ports`"
             raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
-        call_parser(partial(require_http, schemes=self.schemes), (self.to.port, *self.ports))
+        how = "write `schemes: [http]` beside `to`"
+        call_parser(partial(require_http, named=bool(self.schemes), how=how), (self.to.port, *self.ports))
         return self
 
     def row(self, name: str) -> HostServiceRow:

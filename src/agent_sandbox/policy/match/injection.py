@@ -54,6 +54,11 @@ class Credential(Struct, frozen=True, kw_only=True):
         """The kind's row in the table."""
         return KINDS[self.kind]
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables with the placeholder, none if clients send none."""
+        return (self.env, *self.row.more_variables(self.env), *self.also) if self.env else ()
+
     @override
     def __str__(self) -> str:
         user = f" as {self.username!r}" if self.username else ""

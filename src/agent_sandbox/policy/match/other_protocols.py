@@ -1,6 +1,6 @@
 """Well-known ports of servers that speak neither HTTP nor TLS, which is all that the proxy forwards."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from agent_sandbox.policy.errors import InvalidValue
 
@@ -32,14 +32,17 @@ PROTOCOLS: Mapping[int, str] = {
     11211: "memcached",
     27017: "MongoDB",
 }
-HINT = (
-    "run the server inside the sandbox, or put an HTTP interface in front of it;"
-    " if it is HTTP after all, write `schemes: [http]` beside `to`"
-)
+HINT = "run the server inside the sandbox, or put an HTTP interface in front of it; if it is HTTP after all, {}"
 
 
-def require_http(ports: Iterable[int | None], schemes: Collection[str]) -> None:
-    """Raise InvalidValue for a port of another protocol, unless the policy names the schemes spoken there."""
-    for port in () if schemes else ports:
-        if protocol := PROTOCOLS.get(port or 0):
-            raise InvalidValue(f"port {port} is {protocol}, and only HTTP and TLS leave the sandbox", HINT)
+def why_not_http(port: int | None) -> str:
+    """Return why nothing at this port can be reached, "" unless it is another protocol's."""
+    protocol = PROTOCOLS.get(port or 0)
+    return f"port {port} is {protocol}, and only HTTP and TLS leave the sandbox" if protocol else ""
+
+
+def require_http(ports: Iterable[int | None], *, named: bool, how: str) -> None:
+    """Raise InvalidValue for a port of another protocol, unless its schemes are `named`; `how` names them."""
+    for port in () if named else ports:
+        if why := why_not_http(port):
+            raise InvalidValue(why, HINT.format(how))

@@ -102,13 +102,21 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy:
         raise InvalidValue("the proxy URL has credentials", hint)
     found = SHAPE.fullmatch(text)
     if found is None:
-        raise InvalidValue(f"not a proxy URL: {safe_repr(text)}", HOW)
+        raise InvalidValue(f"not a proxy URL: {safe_repr(text)}{_why_not(text)}", HOW)
     try:
         host, port = parse_authority(found["authority"], default_port=None)
     except Ambiguous as doubt:
         raise InvalidValue(f"not a proxy URL: {safe_repr(text)}: {doubt}", HOW) from doubt
     _require_other_machine(host, port)
     return UpstreamProxy(tls=found["scheme"].lower() == "https", host=host, port=port)
+
+
+def _why_not(text: str) -> str:
+    """Return why another usual way to name a proxy is not supported."""
+    lowered = text.lower()
+    if lowered.startswith("pac+") or lowered.endswith((".pac", "wpad.dat")):
+        return ": PAC files are programs, and are not read; name the proxy that yours returns"
+    return ": only HTTP proxies are supported, not SOCKS" if lowered.startswith("socks") else ""
 
 
 def _require_other_machine(host: str, port: int) -> None:

@@ -46,8 +46,8 @@ CHECKS: Mapping[str, Check] = {
     "no-tests": no_tests,
     "bad-acceptance": lambda subject: bad_acceptance(subject, CHECKS),
 }
-# Checks for differences to files that were written for another product.
-MISREAD = ("adds-up", "encoded-query")
+# Checks for entries that do not mean what they seem to.
+MISREAD = ("adds-up", "encoded-query", "hidden-by-deny")
 
 
 class Found(Struct, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ class Placeholders:
         """Return the variables with the placeholders of the secrets that the policy injects, and with their regions."""
         rules = (rule for rule in policy.rules.rules if rule.effect is Effect.ALLOW and rule.conditions.inject)
         credentials = [one for rule in rules if rule.conditions.inject for one in rule.conditions.inject.credentials]
-        named = sorted({(name, self.of(one)) for one in credentials if one.env for name in _variables(one)})
+        named = sorted({(name, self.of(one)) for one in credentials for name in one.variables})
         regions = Counter((name, one.region) for one in credentials for name in one.row.region_variables(one.env))
         # The region of most entries comes last, and so wins.
         usual = sorted(regions, key=lambda pair: (regions[pair], str(pair[1])))
@@ -83,10 +83,6 @@ class Placeholders:
 
     def _ending(self, secret: str) -> str:
         return self._tag + _text(self._key, b"secret " + secret.encode(), REST) if self._key else ""
-
-
-def _variables(credential: Credential) -> tuple[str, ...]:
-    return credential.env, *credential.row.more_variables(credential.env), *credential.also
 
 
 def _has(tag: bytes, value: bytes) -> bool:

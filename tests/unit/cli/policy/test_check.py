@@ -108,6 +108,27 @@ def test_does_not_print_accepted_warnings(policy: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
+def test_warns_of_an_allow_that_a_deny_of_the_file_hides(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domains: [a.corp.test, b.test]\ndeny: ['*.corp.test']\n")
+    assert exit_code(check) == 0
+    assert capsys.readouterr().err == (
+        f"warning: {policy}:1: `any method a.corp.test` is never allowed: the deny at policy.yaml:2 covers it\n"
+        "  hint: remove one of them, or narrow the deny\n"
+    )
+
+
+def test_rejects_one_variable_for_two_secrets(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = "{{secret: {}, transform: {{type: bearer}}, client_shim: {{kind: env, name: A_TOKEN}}}}"
+    entry = "  - {{host: {}, transform: {{request: {{headers: {{X: {}}}}}}}}}\n"
+    policy.write_text("domains:\n" + "".join(entry.format(f"{one}.test", key.format(one)) for one in "ab"))
+    assert exit_code(check) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert (
+        told[0] == "error: policy.yaml:3: the variable A_TOKEN cannot be a placeholder for both b and a (policy.yaml:2)"
+    )
+    assert told[-1] == "  hint: write another `client_shim: {kind: env, name: NAME}` in one of the two"
+
+
 def test_notes_a_service_that_is_not_resolved_yet(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("services: [npm, go]\n")
     assert exit_code(check) == 0

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.compiler import conflicts
-from agent_sandbox.policy.compiler.conflicts import FEWER, HINT, TOO_MANY, conflicting
+from agent_sandbox.policy.compiler.conflicts import FEWER, HINT, TOO_MANY, conflicting, shared_variables
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import parse_layer
@@ -104,3 +104,21 @@ def test_does_not_count_pairs_that_differ_without_comparing_globs(monkeypatch: p
     assert found(rule(same, ", methods: [GET]"), rule(same, ", methods: [POST]"), rule("{glob: /ab/*}")) == []
     rules = expand(layer(rule(same)), {}).rules
     assert list(conflicting(rules * 3)) == []
+
+
+def variables(*entries: str) -> list[str]:
+    """Return the problems of entries that each inject a secret, as `HOST SECRET VARIABLE`."""
+    lines = ["domains:"]
+    for host, secret, variable in map(str.split, entries):
+        key = f"{{secret: {secret}, transform: {{type: bearer}}, client_shim: {{kind: env, name: {variable}}}}}"
+        lines.append(f"  - {{host: {host}, transform: {{request: {{headers: {{X: {key}}}}}}}}}")
+    written = parse_layer("\n".join((*lines, "")), name="project", file="p", shown="p", services=())
+    return [str(problem) for problem in shared_variables(expand(written, {}).rules)]
+
+
+def test_reports_a_variable_that_two_secrets_would_share() -> None:
+    assert variables("a.test one A_TOKEN", "b.test one A_TOKEN", "c.test two B_TOKEN") == []
+    hint = "write another `client_shim: {kind: env, name: NAME}` in one of the two"
+    assert variables("a.test one A_TOKEN", "b.test two B_TOKEN", "c.test three A_TOKEN") == [
+        f"p:4: the variable A_TOKEN cannot be a placeholder for both three and one (p:2); {hint}"
+    ]

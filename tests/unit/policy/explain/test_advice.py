@@ -132,9 +132,11 @@ def test_names_the_restricting_layer_that_has_to_allow_the_request_too(
 
 
 def test_suggests_an_entry_with_the_port_for_a_denied_connect(policy_of: PolicyOf) -> None:
+    decision = decide_connect(policy_of(POLICY), host="a.test", port=8443)
+    advice = advise("a.test", decision, port=8443)
+    assert advice == f"add `- {{host: a.test, ports: [8443]}}` under `domains` in .devcontainer/policy.yaml, {APPLY}"
     decision = decide_connect(policy_of(POLICY), host="a.test", port=22)
-    advice = advise("a.test", decision, port=22)
-    assert advice == f"add `- {{host: a.test, ports: [22]}}` under `domains` in .devcontainer/policy.yaml, {APPLY}"
+    assert advise("a.test", decision, port=22) == "port 22 is SSH, and only HTTP and TLS leave the sandbox"
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,19 @@ def test_parses_a_proxy_url_to_scheme_host_and_port(written: str, means: Upstrea
     assert parse_upstream_proxy(str(means)) == means
 
 
+PAC = "PAC files are programs, and are not read; name the proxy that yours returns"
+
+
 @pytest.mark.parametrize(
     ("written", "what", "hint"),
     [
-        ("socks5://proxy.corp.example:1080", "not a proxy URL: 'socks5://proxy.corp.example:1080'", HOW),
+        (
+            "SOCKS5://proxy.corp.example:1080",
+            "not a proxy URL: 'SOCKS5://proxy.corp.example:1080': only HTTP proxies are supported, not SOCKS",
+            HOW,
+        ),
+        ("pac+http://wpad.example/x", f"not a proxy URL: 'pac+http://wpad.example/x': {PAC}", HOW),
+        ("http://wpad.example/wpad.dat", f"not a proxy URL: 'http://wpad.example/wpad.dat': {PAC}", HOW),
         ("proxy.corp.example:3128", "not a proxy URL: 'proxy.corp.example:3128'", HOW),
         ("http://proxy.corp.example:3128/path", "not a proxy URL: 'http://proxy.corp.example:3128/path'", HOW),
         ("http://", "not a proxy URL: 'http://'", HOW),

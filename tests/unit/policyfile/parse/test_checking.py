@@ -16,7 +16,10 @@ CA_NAME = "p:1:27: `ca` has to be in the directory of the policy file; write onl
 NOTHING_BETWEEN = "p:1:22: `upstream` has neither `proxy` nor `ca`; write `proxy`, `ca`, or both"
 EVERY = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
 OVER_HTTPS = "git uses https in the sandbox: allow the host `git.test`"
-ONLY_HTTP = f"and only HTTP and TLS leave the sandbox; {HINT}"
+ONLY_HTTP = f"and only HTTP and TLS leave the sandbox; {HINT.format('write `schemes: [http]` beside `to`')}"
+IN_RULES = (
+    f"and only HTTP and TLS leave the sandbox; {HINT.format('write `rules: [{schemes: [http]}]` beside `ports`')}"
+)
 NO_QUESTION = (
     "`ask` is not possible with `graphql`: a person is asked before the body arrives; "
     "ask about the whole path in a rule without `graphql`"
@@ -155,6 +158,7 @@ def test_returns_the_spec_of_a_valid_document() -> None:
                 "`10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
             ),
         ),
+        ("domains: [{host: a.test, ports: [443, 5432]}]", f"p:1:11: port 5432 is PostgreSQL, {IN_RULES}"),
         ("host_services: {db: {to: host:5432}}", f"p:1:21: port 5432 is PostgreSQL, {ONLY_HTTP}"),
         ("host_services: {db: {to: 10.1.2.0/24, ports: [80, 22]}}", f"p:1:21: port 22 is SSH, {ONLY_HTTP}"),
         (
