@@ -179,3 +179,9 @@ def test_no_copied_settings_key_names_a_program_or_a_credential() -> None:
 def test_lock_files_contain_no_urls() -> None:
     locks = [*FOLDER.glob("*/requirements*"), *FOLDER.glob("*/overrides.txt")]
     assert [path.name for path in locks if "://" in path.read_text()] == []
+
+
+def test_codex_runs_commands_without_its_own_sandbox_however_it_is_started() -> None:
+    """Its sandbox needs a user namespace, which the container refuses."""
+    files = load_manifest(data_root() / "templates", "codex").unattended.files
+    assert tomllib.loads(files[".codex/config.toml"])["sandbox_mode"] == "danger-full-access"
