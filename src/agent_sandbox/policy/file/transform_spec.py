@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Annotated, Any, Literal, Self, override
 
 from msgspec.structs import replace
-from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.errors import InvalidValue
@@ -104,12 +104,17 @@ def _options_where_taken() -> dict[str, Any]:
     }
 
 
+def _in_lower_case(kind: object) -> object:
+    # The older format takes `Bearer` as well.
+    return kind.lower() if isinstance(kind, str) and kind.lower() in KINDS else kind
+
+
 class KindSpec(Strict):
     """How a secret is written into its header: `Bearer SECRET`, `Basic` with a user name, or as a signature."""
 
     model_config = ConfigDict(json_schema_extra=_options_where_taken())
 
-    type: KindName
+    type: Annotated[KindName, BeforeValidator(_in_lower_case)]
     username: Written[Username] = None
     region: Written[Scope] = None
     service: Written[Scope] = None

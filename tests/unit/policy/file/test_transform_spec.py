@@ -78,7 +78,10 @@ UNOPENED = (
         ),
         ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
         ("{X: {secret: s}}", "1:61: `transform` is missing"),
-        ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: invalid value 'Bearer'; did you mean `bearer`?"),
+        (
+            "{X: {secret: s, transform: {type: Bearor}}}",
+            "1:91: invalid value 'Bearor'; write 'basic', 'bearer', 'raw' or 'sigv4'",
+        ),
         (
             "{X: {secret: s, transform: {type: token}}}",
             "1:91: invalid value 'token'; write 'basic', 'bearer', 'raw' or 'sigv4'",
@@ -208,3 +211,8 @@ def test_a_secret_can_be_a_parameter_of_the_query() -> None:
     credential = Credential(header="Key", secret="s", kind="query")
     assert entry.transform is not None
     assert entry.transform.injection == injection([credential], existing=Existing.KEEP)
+
+
+def test_the_kind_of_a_credential_is_read_in_any_case() -> None:
+    entry = "domains: [{host: a.test, transform: {request: {headers: {X: {secret: s, transform: {type: BEARER}}}}}}]"
+    assert read(entry) == read(entry.replace("BEARER", "bearer"))
