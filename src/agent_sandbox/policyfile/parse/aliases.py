@@ -35,6 +35,18 @@ def service_meant(word: str) -> str | None:
     return word if word in names else service_called(word, names)
 
 
+def service_near(word: str) -> str:
+    """Return the service or alias that a mistyped word is close to, or "".
+
+    >>> service_near("gihub"), service_near("intranet")
+    ('github', '')
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    known = sorted({path.stem for path in _files()} | aliases().keys() | _by_alias().keys())
+    return next(iter(get_close_matches(word.casefold(), known, n=1, cutoff=0.75)), "")
+
+
 def known_elsewhere(word: str) -> bool:
     """Return whether the word is a service of a policy format that `policy import` reads, without a counterpart here.
 

@@ -18,7 +18,7 @@ from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_requ
 from agent_sandbox.policy.match.path_pattern import PathKind
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policyfile.parse.aliases import service_meant
+from agent_sandbox.policyfile.parse.aliases import service_meant, service_near
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.problems import Problem, UserError
@@ -56,6 +56,9 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
         raise UserError([Problem(where=text, what="a method without a URL", hint=HOW)])
     if at_port := HOST_AND_PORT.fullmatch(text):
         raise UserError([_port_problem(effect, text, at_port["host"], int(at_port["port"]))])
+    if _is_host(text) and text.isalnum() and not service_meant(text) and (near := service_near(text)):
+        hint = f"did you mean `{near}`? if {text} is a private host, {how_to_name(text, 443)}"
+        raise UserError([Problem(where=text, what="no such service", hint=hint)])
     section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
     if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
         # As a host it would deny nothing that the service allows.

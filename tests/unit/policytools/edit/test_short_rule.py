@@ -69,6 +69,9 @@ def test_a_host_alone_is_an_entry_of_domains(host: str, url: str) -> None:
 HOW = "write a method and a whole address: `GET https://example.com/path`"
 
 
+AS_HOST_SERVICE = "add it under `host_services`: `NAME: {to: gihub:443}`"
+
+
 @each(
     ("effect", "text", "what", "hint"),
     [
@@ -124,6 +127,15 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
             "github",
             "github can only be a private host",
             "put the service under `services`: `- github`",
+        ),
+        *(
+            (
+                effect,
+                "gihub",
+                "no such service",
+                f"did you mean `github`? if gihub is a private host, {AS_HOST_SERVICE}",
+            )
+            for effect in Effect
         ),
         (
             Effect.DENY,
