@@ -213,10 +213,12 @@ def _asked_agent(folder: Path) -> str:
         return ""
     known, path = known_agents(), program_path(os.environ, project=folder)
     installed = [one.name for one in load_manifests(known)[0] if shutil.which(one.command[0], path=path)]
-    usual = installed[0] if len(installed) == 1 else ""
-    say(f"{folder} has no sandbox yet; the agents are: {', '.join(known)}")
-    question = "Which agent do you want to run?"
-    return answer_to(f"{question} [{usual}]" if usual else question) or usual
+    usual = next(iter(installed), "")
+    numbered = {str(number): name for number, name in enumerate(known, start=1)}
+    say(f"{folder} has no sandbox yet; the agents are: {', '.join(map(' '.join, numbered.items()))}")
+    question = "Which agent do you want to run, by number or name?"
+    answer = answer_to(f"{question} [{usual}]" if usual else question) or usual
+    return numbered.get(answer, answer)
 
 
 def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:

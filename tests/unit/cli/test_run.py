@@ -257,10 +257,11 @@ def first_run(
         ("codex\n", (), "", "codex"),
         ("\n", ("claude",), " [claude]", "claude"),
         ("codex\n", ("claude",), " [claude]", "codex"),
-        ("claude\n", ("claude", "codex"), "", "claude"),
+        ("\n", ("codex", "claude"), " [claude]", "claude"),
+        ("2\n", ("codex",), " [codex]", AGENTS[1]),
     ],
 )
-def test_the_first_run_asks_for_an_agent_and_proposes_the_only_installed_agent(  # noqa: PLR0917 - a row of a table
+def test_the_first_run_asks_for_an_agent_and_proposes_the_first_that_is_installed(  # noqa: PLR0917 - a row of a table
     first_run: Callable[[str, tuple[str, ...]], Answer],
     typed: str,
     installed: tuple[str, ...],
@@ -269,7 +270,11 @@ def test_the_first_run_asks_for_an_agent_and_proposes_the_only_installed_agent( 
     empty_project: Path,
     became: list[str],
 ) -> None:
-    asked = f"{empty_project} has no sandbox yet; the agents are: {KNOWN}\nWhich agent do you want to run?{usual} "
+    numbered = ", ".join(f"{number} {name}" for number, name in enumerate(AGENTS, start=1))
+    asked = (
+        f"{empty_project} has no sandbox yet; the agents are: {numbered}\n"
+        f"Which agent do you want to run, by number or name?{usual} "
+    )
     assert first_run(typed, installed).err == asked
     assert read_project(empty_project).agents == (chosen,)
     assert len(became) == 1

@@ -29,7 +29,7 @@ WORDS = {
 }
 ANSWERS = {"a": "once", "h": "hour", "s": "stop", "d": "deny"}
 WAITS = "connected; these requests wait for your answer: {}"
-RULES_WAIT = "connected; only requests of rules with `ask: true` wait for your answer: `settings` sets no `ask`"
+RULES_WAIT = "connected; you are asked only where a rule has `ask: true`, because `settings` sets no `ask`"
 HELP = (
     "Type a question's number and a letter, such as 3a, then Enter:",
     *(f"  {letter}  {'allow ' if letter != 'd' else ''}{meaning}" for letter, meaning in WORDS.items()),

@@ -33,7 +33,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
 
-RULES_WAIT = "only requests of rules with `ask: true` wait"
+RULES_WAIT = "you are asked only where a rule has `ask: true`"
 ALL = "all"
 ALL_LINE = f"    {ALL}"
 # Requests are shown at intervals, and the last ones alone: each takes milliseconds, and nobody reads a flood.

@@ -271,5 +271,5 @@ def test_prints_which_requests_wait_for_an_answer(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.splitlines() == [
         "connected; these requests wait for your answer: unlisted",
         "lost",
-        "connected; only requests of rules with `ask: true` wait for your answer: `settings` sets no `ask`",
+        "connected; you are asked only where a rule has `ask: true`, because `settings` sets no `ask`",
     ]

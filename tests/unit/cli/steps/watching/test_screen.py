@@ -150,7 +150,7 @@ async def test_only_rules_that_ask_make_requests_wait_without_settings_ask() -> 
     async with seat.screen.run_test(size=(80, 24)) as pilot:
         seat.screen.show("app-1", State())
         await pilot.pause()
-        assert seat.shows("#title") == "app-1  only requests of rules with `ask: true` wait  0 open, 0 granted"
+        assert seat.shows("#title") == "app-1  you are asked only where a rule has `ask: true`  0 open, 0 granted"
 
 
 GONE_GROUP = "gone: requests under *.example.net: its client left, it was answered elsewhere, or it timed out"
