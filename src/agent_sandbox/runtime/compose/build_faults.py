@@ -1,8 +1,14 @@
 """Explain why an image build failed, and what to do."""
 
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_sandbox.atomic_file import write_file
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.build_log import failure
 from agent_sandbox.runtime.compose.faults import FAULTS, fault, problem_of
+from agent_sandbox.runtime.host.user_dirs import state_directory
 
 BUILD_FAULTS = (
     # First, because the engine pulls it with its own proxy settings and trust store.
@@ -45,10 +51,22 @@ BUILD_FAULTS = (
 )
 
 
-def build_problem(image: str, said: str) -> Problem:
-    """Return why building `image` failed; unknown causes are quoted from BuildKit."""
+def build_problem(image: str, said: str, environ: Mapping[str, str]) -> Problem:
+    """Return why building `image` failed, and keep the whole output; unknown causes are quoted from BuildKit."""
     known = problem_of(said, doing=image, table=(*BUILD_FAULTS, *FAULTS), otherwise=_unknown)
-    return Problem(where=image, what=known.what, hint=known.hint)
+    kept = _keep(image, said, environ)
+    return Problem(where=image, what=known.what, hint=f"{known.hint}; the whole output: {kept}" if kept else known.hint)
+
+
+def _keep(image: str, said: str, environ: Mapping[str, str]) -> Path | None:
+    """Write the output of the last failed build of an image to a file of the user; return None if that fails."""
+    path = state_directory(environ) / "builds" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', image)}.log"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(path, said.encode("utf-8", "backslashreplace"))
+    except OSError:
+        return None
+    return path
 
 
 def _unknown(said: str) -> str:

@@ -1,6 +1,7 @@
 """Parse BuildKit's plain output: progress, and the part that explains a failure."""
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -12,6 +13,9 @@ STAGE = re.compile(r"FROM\s+(?P<source>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.IGNOR
 COPY_FROM = re.compile(r"COPY\s+.*--from=(?P<source>\S+)", re.IGNORECASE)
 COUNTED = re.compile(r"(RUN|COPY|ADD|WORKDIR)\s", re.IGNORECASE)
 RULER = re.compile(r"-{6}$")
+FAILED_STEP = re.compile(r"#(?P<number>\d+) ERROR: ")
+# How package managers, compilers and shells begin the line that says what is wrong.
+ERROR = re.compile(r"(?:E: |npm (?:ERR!|error) |(?:.*[ :])?(?:error|fatal)(?:\[\w+\])?: )", re.IGNORECASE)
 
 
 class BuildLog(Struct):
@@ -76,9 +80,20 @@ def _stages(dockerfile: str) -> dict[str, _Stage]:
 
 
 def failure(said: str) -> str:
-    """Return the failed step with its last lines, or the last lines of the whole output."""
+    """Return the failed step with its first error and its last lines, or the last lines of the whole output."""
     lines = said.rstrip().splitlines()
     rulers = [number for number, line in enumerate(lines) if RULER.fullmatch(line)]
     if len(rulers) < 2:
         return "\n".join(lines[-10:])
-    return "\n".join(lines[rulers[0] + 1 : rulers[1]]).strip()
+    step, *last = lines[rulers[0] + 1 : rulers[1]] or [""]
+    first = _first_error(lines)
+    before = [first, "..."] if first and not any(line.endswith(first) for line in last) else []
+    return "\n".join((step, *before, *last)).strip()
+
+
+def _first_error(lines: Sequence[str]) -> str:
+    """Return the first line of the failed step that says what is wrong; what follows from it is often long."""
+    step = next((found["number"] for line in lines if (found := FAILED_STEP.match(line))), "")
+    said = re.compile(rf"#{step} [0-9.]+ (?P<text>.*)")
+    texts = (found["text"] for line in lines if (found := said.match(line)))
+    return next((text for text in texts if ERROR.match(text)), "")

@@ -1,5 +1,6 @@
 """Execute a plan: the only place where a stack is built, started, stopped and removed."""
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
@@ -71,7 +72,7 @@ def _build(engine: Engine, step: BuildImage, tell: Tell, *, was: Mapping[str, st
     with engine.required():
         done = process.follow(step.argv, on_line=on_line, stdin=tarball(step.context), environment=step.environment)
     if done.code != 0:
-        raise UserError([build_problem(step.name, done.out)])
+        raise UserError([build_problem(step.name, done.out, os.environ)])
     tell(Finished(purpose=purpose))
 
 

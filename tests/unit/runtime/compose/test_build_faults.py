@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.build_faults import BUILD_FAULTS, build_problem
 from table_tests import each
@@ -29,10 +31,13 @@ SAID = {
     ),
 }
 
+# A file is in the way of the directory for logs.
+NOWHERE = {"XDG_STATE_HOME": "/dev/null"}
+
 
 @each(("said", "expected"), SAID.items())
 def test_explains_known_build_errors_and_what_to_do(said: str, expected: str) -> None:
-    assert str(build_problem("x:1", said))[: len(expected)] == expected
+    assert str(build_problem("x:1", said, NOWHERE))[: len(expected)] == expected
 
 
 def test_the_samples_cover_every_row_of_the_table() -> None:
@@ -47,4 +52,14 @@ def test_quotes_buildkits_output_for_an_unknown_error() -> None:
         what="the build stopped:\n  > [2/2] RUN false:\n  0.1 no",
         hint="run agent-sandbox doctor to find the cause",
     )
-    assert build_problem("x:1", said) == expected
+    assert build_problem("x:1", said, NOWHERE) == expected
+
+
+def test_keeps_the_whole_output_of_the_last_failed_build(tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+    for said in ("first", "no space left on device\n\x1b[2J"):
+        problem = build_problem("agent-sandbox/a b:1", said, state)
+    log = tmp_path / "agent-sandbox" / "builds" / "agent-sandbox-a-b-1.log"
+    assert problem.hint.endswith(f"; the whole output: {log}")
+    assert log.read_text() == "no space left on device\n\x1b[2J"
+    assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -82,6 +82,25 @@ def test_reports_the_failed_step_with_its_last_lines() -> None:
     assert failure(FAILED) == expected
 
 
+@each(
+    "error",
+    [
+        "npm ERR! code ETIMEDOUT",
+        "src/a.c:3: fatal error: x.h: No such file",
+        "error[E0432]: unresolved import",
+        "E: no",
+    ],
+)
+def test_reports_the_first_error_of_the_failed_step_before_its_last_lines(error: str) -> None:
+    before = f"#4 0.1 E: of another step\n#5 0.1 no error yet\n#5 0.200 {error}\n"
+    assert failure(before + FAILED).splitlines() == [
+        "> [2/2] RUN apt-get install nonsense:",
+        error,
+        "...",
+        "0.300 E: Unable to locate package nonsense",
+    ]
+
+
 def test_reports_the_last_lines_of_a_failure_before_any_step() -> None:
     assert failure("one\nERROR: two\n") == "one\nERROR: two"
 
