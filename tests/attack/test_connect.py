@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -249,9 +250,8 @@ def test_a_denied_host_is_explained_inside_the_tunnel_and_not_connected_to(stand
 
 def test_a_denial_suggests_the_service_that_would_allow_the_request(stand: Stand) -> None:
     deadline, answer = time.monotonic() + 30, b""
-    while (
-        b"policy allow github" not in answer and time.monotonic() < deadline
-    ):  # the proxy reads the services meanwhile
+    # The proxy reads the services meanwhile.
+    while b"policy allow github" not in answer and time.monotonic() < deadline:
         answer = stand.proxy.ask("github.com", get("/owner/name/info/refs?service=git-upload-pack", "github.com"))
     assert b"run `agent-sandbox policy allow github`, or `agent-sandbox policy allow 'GET " in answer
     stand.assert_nothing_got_out()
