@@ -51,6 +51,7 @@ def run_command(options: argparse.Namespace) -> int:
     from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
     from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer  # noqa: PLC0415
+    from agent_sandbox.proxy.state_folder import prepare_state  # noqa: PLC0415
     from agent_sandbox.proxy.upstream.overrides import parse_override  # noqa: PLC0415
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -71,6 +72,7 @@ def run_command(options: argparse.Namespace) -> int:
             }
         ),
     )
+    prepare_state(settings.state)
     asyncio.run(run(settings, Limits()))
     return OK
 

@@ -56,7 +56,6 @@ from agent_sandbox.proxy.secrets.placeholder import (
 from agent_sandbox.proxy.secrets.store import troubled
 from agent_sandbox.proxy.secrets.uses import Uses, uses_file
 from agent_sandbox.proxy.settings import Settings
-from agent_sandbox.proxy.state_folder import prepare_state
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
 from agent_sandbox.proxy.upstream.dialler import Dialler
@@ -72,7 +71,6 @@ WRITE_SECONDS = 1.0
 
 async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the policy."""
-    prepare_state(settings.state)
     signals = _Signals()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)

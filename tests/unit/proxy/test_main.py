@@ -103,7 +103,23 @@ def test_prints_a_problem_and_returns_1(monkeypatch: pytest.MonkeyPatch, capsys:
     assert capsys.readouterr().err == "c: gone\n"
 
 
-def test_run_receives_the_parsed_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_uses_nothing_of_a_state_directory_that_another_user_could_have_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "run", lambda *_: pytest.fail("the proxy started"))
+    (tmp_path / "state").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "state" / "private").symlink_to(tmp_path / "elsewhere")
+    assert subject.main(["run", "--policy=p.yaml", "--listen=127.0.0.1:0", f"--state={tmp_path}/state"]) == 1
+    assert capsys.readouterr().err == (
+        f"{tmp_path}/state/private: a symbolic link, which could lead to another user's files; "
+        "remove it unless you know who made it, then start again\n"
+    )
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+
+
+def test_run_receives_the_parsed_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     got: list[Any] = []
 
     async def serve(settings: object, _: object) -> None:
