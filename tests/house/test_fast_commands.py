@@ -43,7 +43,7 @@ LIMITS = {
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     EXPLAIN: (110, NO_FILES),
     CHECK: (106, NO_FILES),
-    INIT: (138, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+    INIT: (139, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }
 # On a running stack. Data classes of policies, agents and rendered files would make these commands slow.
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"

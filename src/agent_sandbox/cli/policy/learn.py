@@ -39,7 +39,7 @@ from agent_sandbox.runtime.proxy.control import OTHER, ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.runtime.traffic.wanted import since_time, span
-from agent_sandbox.runtime.trust.auto_trust import write_trusted
+from agent_sandbox.runtime.trust.trusted_edit import write_trusted
 
 
 class Do(StrEnum):

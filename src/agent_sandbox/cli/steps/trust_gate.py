@@ -16,7 +16,6 @@ from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, SHARED
-from agent_sandbox.runtime.host.project_lock import project_lock
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
 from agent_sandbox.runtime.project.root import find_root, lacks_clone_files
@@ -64,6 +63,8 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
 
 def remember(now: Standing, store: Store) -> None:
     """Trust these settings and write the planned files; raise UserError if the settings have changed meanwhile."""
+    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - most runs ask nothing
+
     with project_lock(now.root, state_directory(os.environ)):
         again = current_settings(now.root, store)
         store.save(now)

@@ -7,7 +7,6 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.runtime.host.project_lock import project_lock
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.project.installed import foreign_images, open_project
@@ -25,6 +24,7 @@ def updated(project: Project, *, quiet: bool) -> Project:
     if not (edited or foreign_images(project)):
         return project
     from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415 - most stacks are current
+    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.trust.auto_trust import remember  # noqa: PLC0415 - as above
 

@@ -1,18 +1,14 @@
 """Trust what `init` and `policy allow` write, because the user ran them; not what they found."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent_sandbox.policytools.edit.editing import Edited
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.render.reconcile import Verdict
-from agent_sandbox.runtime.host.project_lock import project_lock
-from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.initialise import Prepared
-from agent_sandbox.runtime.policies.edit import project_of, write_edit
 from agent_sandbox.runtime.project.trust_snapshot import MARK, Standing, look
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.expected_files import generated
@@ -42,21 +38,6 @@ def _with_less(before: Standing, now: Standing) -> dict[str, str]:
     if now.box and {*now.box} & {*changes(now, before)}:
         return dict(before.files)
     return {path: text for path, text in before.files.items() if path in now.files or path not in before.box} | now.box
-
-
-def write_trusted(
-    policy: Path, plan: Callable[[], tuple[str, Edited | None]], environ: Mapping[str, str]
-) -> Edited | None:
-    """Write the edit of the policy that `plan` returns, trust it if the policy was trusted, and return it.
-
-    Meanwhile no other command edits it: `plan` reads the text that the edit replaces.
-    """
-    with project_lock(project_of(policy), state_directory(environ)):
-        before, after = plan()
-        if after is not None:
-            with remembering(policy, {POLICY: after.text}, environ):
-                write_edit(policy, before, after)
-    return after
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     from agent_sandbox.policytools.edit.route_template import as_pattern  # noqa: PLC0415
     from agent_sandbox.policytools.edit.short_rule import rules_of_push  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import planned_edits  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.trusted_edit import write_trusted  # noqa: PLC0415
 
     rules = rules_of_push(wanted)
     afters: tuple[Edited | AlreadyCovered, ...] = ()
@@ -118,7 +118,7 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
     from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED, resolved_for  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import named_service, planned_service  # noqa: PLC0415
     from agent_sandbox.runtime.policies.layers import is_layer  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.trusted_edit import write_trusted  # noqa: PLC0415
 
     if name in RESOLVED and is_layer(file, os.environ):
         what = f"only a project's policy can name {name}"
@@ -167,7 +167,7 @@ def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bo
     # Not needed for `--help`.
     from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import planned_options  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.trusted_edit import write_trusted  # noqa: PLC0415
 
     after = write_trusted(file, lambda: planned_options(file, service, options, os.environ), os.environ)
     if after is None:
@@ -185,7 +185,7 @@ def put_values(values: "Values", what: str, file: Path) -> bool:
     """Add settings and entries to the file and print where; return whether the file changed."""
     # Not needed for `--help`.
     from agent_sandbox.runtime.policies.edit import planned_values  # noqa: PLC0415
-    from agent_sandbox.runtime.trust.auto_trust import write_trusted  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.trusted_edit import write_trusted  # noqa: PLC0415
 
     after = write_trusted(file, lambda: planned_values(file, values, os.environ), os.environ)
     if after is None:
