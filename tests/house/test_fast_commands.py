@@ -41,14 +41,14 @@ NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.runtime.project.in
 LIMITS = {
     ("--version",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
-    EXPLAIN: (110, NO_FILES),
+    EXPLAIN: (111, NO_FILES),
     CHECK: (106, NO_FILES),
     INIT: (139, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }
 # On a running stack. Data classes of policies, agents and rendered files would make these commands slow.
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
 ON_A_STACK = {
-    ("exec", "true"): (110, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
+    ("exec", "true"): (111, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
     ("proxy", "reload"): (143, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
     ("status",): (200, NEVER | {"jinja2"}),
     ("up",): (257, NEVER | {"jinja2", "agent_sandbox.cli.steps.secrets.secret_sources"}),
