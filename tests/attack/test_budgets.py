@@ -76,7 +76,9 @@ def test_a_restart_does_not_reset_a_budget(tmp_path: Path) -> None:
 
 def test_a_damaged_budget_file_counts_as_used_up(tmp_path: Path) -> None:
     (tmp_path / "state" / "private").mkdir(parents=True)
-    (tmp_path / "state" / "private" / "budgets.json").write_text('{"boot":')
+    file = tmp_path / "state" / "private" / "budgets.json"
+    file.write_text('{"boot":')
+    file.chmod(0o600)
     with start_pair(tmp_path, POLICY, names=NAMES) as started:
         assert status(started.proxy.ask("counted.test", get("/1", "counted.test"))) == 429
         assert started.server.requests == []

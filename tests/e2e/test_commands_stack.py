@@ -81,7 +81,8 @@ def test_run_rm_prints_a_summary_and_leaves_no_stack(projects: Projects) -> None
         os.chown(place, 1000, 1000)
     once = ("run", "--rm", "--json", "--quiet")
     refused = agent_sandbox(*once, "--", "--version", cwd=fresh, check=False)
-    assert (refused.returncode, refused.stdout) == (1, "")
+    said = json.loads(refused.stdout)
+    assert (refused.returncode, said["exit_code"], "not trusted yet" in said["problems"][0]["what"]) == (1, None, True)
     fingerprint = refused.stderr.split()[-1]
     done = agent_sandbox(*once, "--yes", fingerprint, "--", "--no-such-option", cwd=fresh, check=False)
     found = json.loads(done.stdout)

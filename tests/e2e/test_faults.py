@@ -34,7 +34,7 @@ def stack(projects: Projects) -> Project:
     """A stack with a log volume of one megabyte and a health check every five seconds."""
     project = projects.make("faults", "claude")
     override = json.loads(project.override.read_text())
-    small = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=10001,gid=10001"}
+    small = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=10001,gid=10001,mode=0700"}
     for service in ("proxy", "firewall", "agent"):
         override["services"].setdefault(service, {}).setdefault("healthcheck", {})["interval"] = "5s"
     project.override.write_text(json.dumps({**override, "volumes": {"log": {"driver_opts": small}}}))

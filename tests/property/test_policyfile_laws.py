@@ -1,12 +1,15 @@
 """The laws of policy files: any bytes give a policy or problems with places, and suggested lines work."""
 
+import shlex
+
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Ambiguous, Layer, advise, compile_policy, decide, parse_request
+from agent_sandbox.policy import Ambiguous, Effect, Layer, advise, compile_policy, decide, parse_request
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import UserError
 
 WORDS = ("domains", "deny", "allow", "host", "rules", "methods", "GET", "a.test", "*.a.test", "no", "[", "]", "{", "}")
@@ -80,9 +83,7 @@ segments = st.text(
 @example("GET", "a.test", 443, ["a:"])
 @example("GET", "a.test", 443, ["\"'", "#", "*", "**"])
 @example("GET", "a.test", 443, ["{repo}"])
-def test_the_suggested_allow_line_allows_the_denied_request(
-    method: str, host: str, port: int, parts: list[str]
-) -> None:
+def test_the_suggested_command_allows_the_denied_request(method: str, host: str, port: int, parts: list[str]) -> None:
     try:
         request = parse_request(scheme="https", host=host, port=port, method=method, target="/" + "/".join(parts))
     except Ambiguous:
@@ -91,5 +92,7 @@ def test_the_suggested_allow_line_allows_the_denied_request(
     same = f'domains: [{{host: "{host}", rules: [{{methods: [DELETE]}}]}}]'
     for text in (other, same):
         decision = decide(compile_policy([load(text)], {}), request)
-        line = advise(request, decision).split("`")[1]
-        assert decide(compile_policy([load(f"allow:\n  {line}\n")], {}), request).allowed
+        program, *words, rule = shlex.split(advise(request, decision).split("`")[1])
+        assert (program, words) == ("agent-sandbox", ["policy", "allow"])
+        written = read_short_rule(Effect.ALLOW, [rule])
+        assert decide(compile_policy([written.alone], {}), request).allowed

@@ -43,7 +43,7 @@ def made_of(text: str | None, **services: str) -> Policy:
         ("domains: [example.org]\ndeny: [example.org]", ()),
         ("domains: [example.org, example.net]", ("any method example.net",)),
         ('domains: ["*.example.org"]', ("any method *.example.org",)),
-        ("domains: [{host: example.org, ports: [8022]}]", ("any method example.org on port 8022",)),
+        ("domains: [{host: example.org, ports: [8443]}]", ("any method example.org on port 8443",)),
         (
             "domains: [example.org]\nsettings: {block_status: 418}",
             ("the setting `block_status`: 418; not set here before",),
