@@ -25,7 +25,6 @@ from response_oracles import (
     Oracle,
     Verdict,
     cases,
-    name_of,
     names_of,
     read_by_h11,
     recorded,
@@ -75,7 +74,7 @@ async def compared() -> tuple[list[tuple[Case, Verdict, list[Verdict]]], dict[st
     verdicts, agreed = recorded(), {"GET": [0, 0, 0], "HEAD": [0, 0, 0]}
     for case in cases():
         lane = await read_by_lane(case)
-        others = [read_by_h11(case), *verdicts[name_of(case)]]
+        others = [read_by_h11(case), *verdicts[case]]
         same = zip(agreed[case.method], others, strict=True)
         agreed[case.method] = [count + (lane is not None and other == lane) for count, other in same]
         if lane is not None and any(other is not None and other != lane for other in others):

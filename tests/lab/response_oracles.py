@@ -96,9 +96,9 @@ def cases() -> list[Case]:
     return [*dict.fromkeys([*(Case("GET", data) for data in got), *(Case("HEAD", data) for data in headed)])]
 
 
-def name_of(case: Case) -> str:
-    """Return the key of a response in the file."""
-    return sha256(_line(case)).hexdigest()[:16]
+def _digest(known: Iterable[Case]) -> str:
+    """Return the digest of the responses, by which the file says which ones it is about."""
+    return sha256(b"\n".join(map(_line, known))).hexdigest()
 
 
 def read_by_h11(case: Case) -> Verdict:
@@ -146,10 +146,14 @@ class Oracle:
         return _decoded(json.loads(self._says.readline()))
 
 
-def recorded() -> dict[str, list[Verdict]]:
-    """Return what the programs in the file read, by `name_of` the response."""
-    found = json.loads(VERDICTS.read_text())["read"]
-    return {name: [_decoded(said) for said in verdicts] for name, verdicts in found.items()}
+def recorded() -> dict[Case, list[Verdict]]:
+    """Return what the programs in the file read in each response."""
+    found, known = json.loads(VERDICTS.read_text()), cases()
+    if found["cases"] != _digest(known):
+        raise ValueError(f"{VERDICTS}: it is about other responses; run `make oracles`")
+    verdicts = [[_decoded(said) for said in row] for row in found["verdicts"]]
+    numbers = itertools.chain.from_iterable(found["read"])
+    return {case: verdicts[number] for case, number in zip(known, numbers, strict=True)}
 
 
 def _comparable(names: Iterable[str]) -> tuple[str, ...]:
@@ -168,19 +172,28 @@ def _encoded(verdict: Verdict) -> Said:
     return verdict and (verdict.status, [*verdict.names], b64encode(verdict.body).decode())
 
 
+def _as_text(known: list[Case], read: list[list[Said]]) -> str:
+    """Return the content of the file: each verdict once, and its number for each response, in the order of `cases`."""
+    rows = [json.dumps(verdicts) for verdicts in read]
+    number = {row: position for position, row in enumerate(dict.fromkeys(rows))}
+    numbers = [json.dumps(some) for some in itertools.batched((number[row] for row in rows), 30)]
+    head = f'{{"programs": {json.dumps([*COMMANDS])}, "cases": "{_digest(known)}", "verdicts": [\n'
+    return head + ",\n".join(number) + '\n], "read": [\n' + ",\n".join(numbers) + "\n]}\n"
+
+
 def main() -> int:
     """Ask the programs, and write the file."""
     missing = [name for name in COMMANDS if name not in INSTALLED]
     if missing:
         print(f"not installed: {', '.join(missing)}; the verdicts stay as they are", file=sys.stderr)
         return 1
-    read: dict[str, list[Said]] = {name_of(case): [] for case in cases()}
+    known = cases()
+    read: list[list[Said]] = [[] for _ in known]
     for name in COMMANDS:
         with Oracle(name) as oracle:
-            for case in cases():
-                read[name_of(case)].append(_encoded(oracle.read(case)))
-    content = ",\n".join(f"{json.dumps(name)}: {json.dumps(verdicts)}" for name, verdicts in read.items())
-    VERDICTS.write_text(f'{{"programs": {json.dumps([*COMMANDS])}, "read": {{\n{content}\n}}}}\n')
+            for case, verdicts in zip(known, read, strict=True):
+                verdicts.append(_encoded(oracle.read(case)))
+    VERDICTS.write_text(_as_text(known, read))
     return 0
 
 
