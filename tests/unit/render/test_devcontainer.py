@@ -17,7 +17,6 @@ from agent_sandbox.render.devcontainer import (
 from agent_sandbox.render.formats.jsonc import parse
 from agent_sandbox.stack.containers import ENTER, SETUP
 from agent_sandbox.stack.recorded import Ide
-from agent_sandbox.stack.services.agent import READY
 from sample_project import AGENTS, MANIFEST, TEMPLATES, WORKSPACE, with_title
 from table_tests import each
 
@@ -27,25 +26,6 @@ from table_tests import each
 def test_the_rendered_file_parses_to_the_document(title: str, ide: Ide) -> None:
     workspace = replace(with_title(title), ide=ide)
     assert parse(render_devcontainer(TEMPLATES, AGENTS, workspace)).values == devcontainer_document(AGENTS, workspace)
-
-
-def test_the_editor_opens_the_agent_container_as_dev_without_changing_the_entrypoint() -> None:
-    document = devcontainer_document(AGENTS, WORKSPACE)
-    chosen = ("dockerComposeFile", "service", "remoteUser", "overrideCommand", "updateRemoteUserUID")
-    assert {key: document[key] for key in chosen} == {
-        "dockerComposeFile": "compose.yaml",
-        "service": "agent",
-        "remoteUser": "dev",
-        "overrideCommand": False,
-        "updateRemoteUserUID": False,
-    }
-
-
-def test_the_editor_builds_images_first_and_waits_until_the_container_is_ready() -> None:
-    document = devcontainer_document(AGENTS, WORKSPACE)
-    assert document["initializeCommand"] == ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"]
-    assert READY in document["postStartCommand"][-1]
-    assert document["waitFor"] == "postStartCommand"
 
 
 def test_the_editor_runs_the_setup_script_after_the_container_is_ready() -> None:

@@ -1,21 +1,7 @@
 import pytest
 
-from agent_sandbox.render.editor_files import added_files, listed, with_added
+from agent_sandbox.render.editor_files import added_files, listed
 from table_tests import each
-
-
-@each(
-    ("present", "expected"),
-    [
-        ("compose.yaml", "compose.yaml"),
-        ("docker-compose.yml", "compose.yaml"),
-        (["docker-compose.yml", "db.yml"], ["compose.yaml", "db.yml"]),
-        (["../compose.yml", "db.yml"], "compose.yaml"),
-        (None, "compose.yaml"),
-    ],
-)
-def test_keeps_compose_files_that_the_user_added_after_ours(present: object, expected: object) -> None:
-    assert with_added(present, "compose.yaml") == expected
 
 
 @each(

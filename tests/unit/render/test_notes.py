@@ -72,7 +72,6 @@ def test_a_policy_with_the_agents_service_and_an_unreadable_policy_have_no_notes
     assert told(policy=policy) == ()
 
 
-SEE = f"this project's files name npm.example.test: see `domains` in {POLICY}"
 ALONE = (
     "this project's files alone name npm.example.test: not allowed, because anyone may have written them; "
     f"remove the `#` under `domains` in {POLICY} from those that you trust"

@@ -85,11 +85,6 @@ def test_merges_a_users_devcontainer_json_and_states_what_was_replaced() -> None
     )
 
 
-def test_a_merged_devcontainer_json_is_unchanged_the_next_time() -> None:
-    merged = devcontainer('{"image": "x"}')
-    assert devcontainer(merged.after).verdict is Verdict.UNCHANGED
-
-
 def test_a_member_added_to_our_devcontainer_json_is_not_a_conflict() -> None:
     ours = stamped(BODY, comment="//").replace('"dev"\n', '"dev",\n  "customizations": {"vscode": {}}\n')
     assert devcontainer(ours).verdict is Verdict.UNCHANGED
@@ -132,19 +127,6 @@ def test_refuses_a_mount_of_the_docker_socket_in_a_users_devcontainer_json() -> 
 
 def dotenv(before: str | None, on_conflict: OnConflict = KEEP, former: frozenset[str] = frozenset()) -> Change:
     return merged_dotenv("e", before, VALUES, former=former, on_conflict=on_conflict)
-
-
-def test_writes_a_new_dotenv() -> None:
-    change = dotenv(None)
-    assert change.verdict is Verdict.WRITTEN
-    assert change.after.endswith(LINES)
-
-
-def test_merges_a_users_dotenv() -> None:
-    change = dotenv("KEY=1\n")
-    assert change.verdict is Verdict.MERGED
-    assert change.after.startswith("KEY=1\n")
-    assert change.after.endswith(LINES)
 
 
 @pytest.mark.parametrize("before", [LINES, LINES.replace("=", " = "), f"X=1\n{LINES}", LINES.replace("\n", "\r\n")])

@@ -283,11 +283,6 @@ def test_names_files_outside_the_project_by_absolute_path() -> None:
     assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
 
 
-def test_planning_a_build_verb_gives_the_same_plan_as_build() -> None:
-    build = Build(images=(IMAGE,))
-    assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
-
-
 def test_a_setup_script_runs_in_the_agent_container_without_a_terminal() -> None:
     (step,) = PLANNER.plan(PROJECT, SetUp(script="a.sh", digest="0f"))
     assert step == RunCommand(

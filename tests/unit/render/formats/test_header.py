@@ -1,4 +1,4 @@
-from agent_sandbox.render.formats.header import BEGIN, Provenance, provenance_of, stamped, unix
+from agent_sandbox.render.formats.header import BEGIN, Provenance, provenance_of, stamped
 
 TEXT = stamped("a: 1\n", comment="#")
 
@@ -32,10 +32,6 @@ def test_a_changed_first_header_line_is_not_an_edit() -> None:
 def test_a_file_without_the_header_is_foreign() -> None:
     for text in ("", "a: 1\n", TEXT.split("\n", 1)[1], f"# mine\n{TEXT}", "# x\n# agent-sandbox-digest: sha256:12\na"):
         assert provenance_of(text) is Provenance.FOREIGN
-
-
-def test_unix_converts_line_endings() -> None:
-    assert unix("a\r\nb\n") == "a\nb\n"
 
 
 def test_the_header_names_the_command_that_updates_the_file() -> None:
