@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.cli.init import completions
 from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.http.request import Request
@@ -297,15 +296,6 @@ def test_with_settings_and_no_settings_exclude_each_other(ask: Ask) -> None:
     assert ask("init", "claude", "--with-settings", "--no-settings").err == what
 
 
-def test_keeps_an_edited_compose_file_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
-    ask("init", "claude")
-    edited = (empty_project / COMPOSE).read_text() + "# mine\n"
-    (empty_project / COMPOSE).write_text(edited)
-    answer = ask("init", "copilot")
-    assert (answer.code, f"{COMPOSE}: it was edited; nothing was written" in answer.err) == (1, True)
-    assert (empty_project / COMPOSE).read_text() == edited
-
-
 def test_does_not_print_an_invalid_name_of_the_former_agent(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     text = (empty_project / COMPOSE).read_text().replace("agent: claude,", 'agent: "x\\e[31m",')
@@ -349,16 +339,6 @@ def test_does_not_overwrite_an_existing_policy(empty_project: Path, ask: Ask) ->
     (empty_project / POLICY).write_text("version: 1\nservices: [claude]\n")
     assert verdicts(ask("init", "claude", "--force", "--detect").out)[POLICY] == "unchanged"
     assert (empty_project / POLICY).read_text() == "version: 1\nservices: [claude]\n"
-
-
-def test_keeps_a_compose_file_that_agent_sandbox_did_not_write(empty_project: Path, ask: Ask) -> None:
-    (empty_project / ".devcontainer").mkdir()
-    (empty_project / COMPOSE).write_text("services: {web: {image: x}}\n")
-    answer = ask("init", "claude")
-    assert answer.code == 1
-    assert "-services: {web: {image: x}}\n" in answer.out
-    assert "it was not written by agent-sandbox" in answer.err
-    assert tree(empty_project) == {COMPOSE: "services: {web: {image: x}}\n"}
 
 
 def test_merges_an_existing_devcontainer_json_and_env_file(empty_project: Path, ask: Ask) -> None:
@@ -409,32 +389,10 @@ def test_no_dotenv_removes_only_our_lines_and_dotenv_adds_them_again(empty_proje
     assert (empty_project / ".env").read_text() == with_lines
 
 
-def test_no_dotenv_keeps_compose_files_that_the_user_added_unless_forced(empty_project: Path, ask: Ask) -> None:
-    ask("init", "claude")
-    env = empty_project / ".env"
-    env.write_text(env.read_text().replace("docker-compose.yml", "docker-compose.yml:mine.yml"))
-    (empty_project / "mine.yml").write_text("services: {}\n")
-    before = tree(empty_project)
-    answer = ask("init", "--no-dotenv")
-    assert (answer.code, tree(empty_project)) == (1, before)
-    assert answer.err == (
-        f"error: .env: `COMPOSE_FILE` is {COMPOSE}:mine.yml; nothing was written\n"
-        "  hint: --force writes what the diff shows; or --dotenv keeps it\n"
-    )
-    assert ask("init", "--no-dotenv", "--force").code == 0
-    assert env.read_text() == ""
-
-
 @pytest.mark.usefixtures("empty_project")
 def test_dotenv_and_no_dotenv_contradict_each_other(ask: Ask) -> None:
     answer = ask("init", "claude", "--dotenv", "--no-dotenv")
     assert (answer.code, answer.err) == (1, "error: --dotenv: contradicts --no-dotenv\n  hint: give one of them\n")
-
-
-def test_keeps_the_options_of_an_earlier_init(empty_project: Path, ask: Ask) -> None:
-    ask("init", "claude", "--name", "My App", "--ide", "jetbrains")
-    assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
-    assert "COMPOSE_PROJECT_NAME=my-app-" in (empty_project / ".env").read_text()
 
 
 def test_a_moved_project_gets_a_new_name(empty_project: Path, ask: Ask) -> None:
@@ -492,13 +450,6 @@ def test_json_output_includes_the_diff_of_a_file_that_is_kept(empty_project: Pat
     said = json.loads(answer.out)
     assert (answer.code, said["written"], said["files"][0]["verdict"]) == (1, False, "kept")
     assert said["files"][0]["diff"].startswith(f"--- a/{COMPOSE}\n+++ b/{COMPOSE}\n")
-
-
-@pytest.mark.usefixtures("empty_project")
-def test_rejects_an_unknown_agent_and_names_the_nearest_and_all_known_agents(ask: Ask) -> None:
-    answer = ask("init", "cluade")
-    hint = f"did you mean `claude`? known agents: {', '.join(AGENTS)}"
-    assert (answer.code, answer.err) == (1, f"error: no such agent `cluade`\n  hint: {hint}\n")
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "x" * 101])
@@ -571,14 +522,6 @@ def test_reports_an_existing_file_that_is_not_usable_text_and_writes_nothing(
     assert found == [empty_project / path]
 
 
-def test_reports_a_syntax_error_in_devcontainer_json_with_its_line(empty_project: Path, ask: Ask) -> None:
-    (empty_project / ".devcontainer").mkdir()
-    (empty_project / DEVCONTAINER).write_text('{\n  "a": 1\n  "b": 2\n}\n')
-    answer = ask("init", "claude")
-    assert answer.code == 1
-    assert answer.err.startswith(f"error: {DEVCONTAINER}:3:3: expected `,`\n")
-
-
 def test_reports_a_directory_that_is_not_writable(empty_project: Path, ask: Ask) -> None:
     if os.geteuid() == 0:
         # Root can write anywhere, so put a file where the directory should be.
@@ -588,10 +531,6 @@ def test_reports_a_directory_that_is_not_writable(empty_project: Path, ask: Ask)
     answer = ask("init", "claude")
     assert (answer.code, answer.out) == (1, "")
     assert "cannot be used" in answer.err
-
-
-def test_completes_the_agents() -> None:
-    assert completions() == AGENTS
 
 
 @pytest.mark.usefixtures("empty_project")
@@ -668,16 +607,6 @@ def test_a_second_init_keeps_the_limits(ask: Ask) -> None:
     text = (Path.cwd() / COMPOSE).read_text()
     assert 'limits: {memory: 4g, cpus: "1.5", pids: "512"}' in text
     assert "    mem_limit: 4g\n    memswap_limit: 4g\n    pids_limit: 512\n" in text
-
-
-@pytest.mark.usefixtures("empty_project")
-def test_reports_all_invalid_limits_at_once(ask: Ask) -> None:
-    answer = ask("init", "claude", "--memory", "4", "--cpus", "0")
-    assert answer.code == 1
-    assert answer.err.splitlines() == [
-        "error: --memory: `4` is not a size: a number with k, m or g, as in `4g`",
-        "error: --cpus: `0` is too little: an agent needs at least 0.1",
-    ]
 
 
 @pytest.mark.parametrize("place", [".git/info/exclude", ".git/info", ".git"])

@@ -291,15 +291,6 @@ def test_names_the_project_of_a_clone_and_adds_its_path_to_commands(
     assert capsys.readouterr().out.splitlines()[1] == f"trust   {untrusted}: agent-sandbox trust --path fix-1"
 
 
-def test_reports_an_edited_policy_and_the_reload_command(
-    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert up.rules
-    (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.com]\n")
-    assert exit_code(status) == 0
-    assert "edited since the proxy loaded it: agent-sandbox proxy reload" in capsys.readouterr().out
-
-
 def test_reports_an_invalid_policy_and_what_the_proxy_does(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -212,14 +212,6 @@ def test_recreates_agent_and_firewall_if_the_agent_lost_its_network(
     assert capsys.readouterr().err == "the agent has no network: recreating both containers\n"
 
 
-def test_ctrl_c_explains_how_to_continue(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
-    assert exit_code(lambda: up(quiet=True)) == 130
-    assert capsys.readouterr().err == (
-        "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started\n"
-    )
-
-
 def test_dry_run_prints_the_start_without_calling_docker(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

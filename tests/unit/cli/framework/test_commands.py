@@ -1,6 +1,5 @@
 from agent_sandbox.cli.framework.commands import (
     COMMANDS,
-    DEFAULTS,
     GROUPS,
     command_path,
     in_python,
@@ -63,7 +62,3 @@ def test_recognises_a_command_by_its_first_words(words: tuple[str, ...], expecte
 )
 def test_a_group_may_have_a_default_command(words: list[str], expected: list[str]) -> None:
     assert with_default(words) == expected
-
-
-def test_a_default_is_a_command_of_its_group() -> None:
-    assert [group for group, name in DEFAULTS.items() if name not in GROUPS[group][1]] == []

@@ -18,27 +18,12 @@ def answer(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object], *arg
     return int(left.value.code or 0)
 
 
-def test_a_command_that_returns_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer(monkeypatch, lambda: None) == 0
-
-
-def test_a_command_may_pass_on_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer(monkeypatch, lambda: 42) == 42
-
-
 def test_user_errors_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def version() -> None:
         raise UserError([Problem(where="f:1", what="is wrong", hint="mend it"), Problem(where="", what="so is this")])
 
     assert answer(monkeypatch, version) == 1
     assert capsys.readouterr().err == "error: f:1: is wrong\n  hint: mend it\nerror: so is this\n"
-
-
-def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def version() -> None:
-        raise KeyboardInterrupt
-
-    assert answer(monkeypatch, version) == 130
 
 
 def test_an_unknown_option_exits_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

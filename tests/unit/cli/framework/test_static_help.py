@@ -1,10 +1,8 @@
 import re
-import sys
 from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox import __version__
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path
 from agent_sandbox.cli.framework.main import run
 from agent_sandbox.cli.framework.static_help import (
@@ -69,10 +67,6 @@ def test_an_option_that_only_init_has_names_what_to_use(option: str) -> None:
     assert usage(["init", option]) is usage(["exec", option]) is usage(["up", "--quiet", option]) is None
 
 
-def test_the_version_is_known() -> None:
-    assert answer(["--version"]) == f"agent-sandbox {__version__}"
-
-
 @each("argv", [(), ("init",), ("init", "--help"), ("--version", "x"), ("policy",), ("nonsense",)])
 def test_leaves_everything_else_to_typer(argv: tuple[str, ...]) -> None:
     assert answer(argv) is None
@@ -107,10 +101,6 @@ def test_leaves_options_and_arguments_of_a_command_to_typer(words: list[str]) ->
 
 def test_a_candidate_comes_with_its_help() -> None:
     assert answer(["__complete", "dow"]) == "down\tStop the stack; keep its state and history."
-
-
-def test_typer_is_not_needed() -> None:
-    assert "typer" not in vars(sys.modules["agent_sandbox.cli.framework.static_help"])
 
 
 def test_prints_the_help_without_a_command() -> None:

@@ -3,20 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.execute import backend, execute, require_agent, require_made, require_running
+from agent_sandbox.cli.steps.execute import execute, require_agent, require_made, require_running
 from agent_sandbox.problems import UserError
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
-
-
-def test_the_backend_is_compose() -> None:
-    assert backend() == ComposePlanner()
 
 
 def test_executes_a_plan_or_prints_it_in_a_dry_run(

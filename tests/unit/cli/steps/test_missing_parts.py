@@ -34,11 +34,6 @@ def missing() -> list[str]:
     return list(map(str, missing_parts()))
 
 
-def test_reports_only_the_docker_command_if_it_is_missing(nowhere: Path) -> None:
-    assert nowhere.exists()
-    assert missing() == [NO_COMMAND]
-
-
 def test_everything_that_is_missing_is_reported_at_once(docker: FakeDocker) -> None:
     docker.says("version --format", out='{"Client": {}, "Server": null}', err=DOWN, code=1)
     docker.says("info", err=DOWN, code=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.steps import clones, throw_away_clone
-from agent_sandbox.cli.steps.sandbox_for_run import SandboxForRun, sandbox_for_run
+from agent_sandbox.cli.steps.sandbox_for_run import sandbox_for_run
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
@@ -69,10 +69,3 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     ):
         pytest.fail("it was entered")
     assert (clones_of(project, os.environ), driver.steps) == ((), [])
-
-
-def test_keep_cache_calls_the_given_function(project: Path) -> None:
-    kept: list[str] = []
-    own = open_project(None, cwd=project)
-    SandboxForRun(project=own, cache=lambda: kept.append("cache")).keep_cache()
-    assert kept == ["cache"]

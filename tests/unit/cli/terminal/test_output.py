@@ -52,11 +52,6 @@ def test_escapes_line_ends_and_text_direction_in_names(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "error: a\\x0aerror: b: two\nlines\n  hint: c\\x0ad\n"
 
 
-def test_prints_each_problem_with_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    say_problems([Problem(where="f:1:2", what="wrong", hint="mend"), Problem(where="", what="too")])
-    assert capsys.readouterr().err == "error: f:1:2: wrong\n  hint: mend\nerror: too\n"
-
-
 PROBLEM = Problem(where="policy.yaml:3:5", what="unknown key 'hots' in an entry", hint="did you mean `host`?")
 
 

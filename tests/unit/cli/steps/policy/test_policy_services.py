@@ -1,5 +1,4 @@
 from agent_sandbox.cli.steps.policy.policy_services import diff_as_text, list_as_text, show_as_text
-from agent_sandbox.cli.terminal.output import WIDEST
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.policytools.services import Difference
 
@@ -20,12 +19,3 @@ def test_columns_are_as_wide_as_their_longest_value() -> None:
 def test_reports_that_nothing_differs() -> None:
     nothing = Difference(added=(), removed=(), changed=())
     assert diff_as_text(nothing, {}, {}) == ["no difference in what the services allow"]
-
-
-def test_a_long_rule_does_not_shift_the_columns_of_other_lines() -> None:
-    fields = ", ".join(f"field{number}" for number in range(30))
-    rules = f"[{{methods: [GET], reason: why}}, {{methods: [POST], graphql: {{query: [{fields}]}}, reason: why}}]"
-    layer = parse_service(f"domains: [{{host: b.test, rules: {rules}}}]", name="x", file="f", shown="s")
-    short, long = [*show_as_text("x", layer)][-2:]
-    assert short == f"  {'GET, HEAD b.test':<{WIDEST}}  why"
-    assert long.endswith(", field9  why")

@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.proxy.reload import reload
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, require_loaded
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import clones_of
@@ -22,15 +22,6 @@ def test_the_error_of_a_failed_reload_states_which_policy_is_in_force() -> None:
         require_loaded({"ok": False, "problems": ["policy.yaml:1:1: unknown key"]})
     kept = "nothing was changed: the previous policy stays in force until the proxy restarts"
     assert str(raised.value) == f"policy.yaml:1:1: unknown key\n{kept}"
-
-
-def test_reloads_a_running_stack_and_reports_the_result(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
-    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef", "closed": 1}')
-    with_containers(docker, proxy="healthy")
-    report(reload_stack(project))
-    assert capsys.readouterr() == ("", "policy loaded, digest 0123456789ab, 1 connection closed\n")
 
 
 def test_refuses_to_reload_a_stopped_stack(project: Path, docker: FakeDocker) -> None:

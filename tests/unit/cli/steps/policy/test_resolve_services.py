@@ -245,17 +245,6 @@ def test_allow_resolves_a_service_that_is_already_named(project: Path, capsys: p
 
 
 @pytest.mark.usefixtures("npm")
-def test_a_dry_run_shows_the_line_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name(project, "claude")
-    assert exit_code(lambda: allow("npm", dry_run=True)) == 0
-    assert "+services: [claude, node]\n" in capsys.readouterr().out
-    assert ((project / POLICY).read_text(), (project / NODE).exists()) == (
-        "version: 1\nservices: [claude]\n",
-        False,
-    )
-
-
-@pytest.mark.usefixtures("npm")
 def test_the_users_layer_cannot_name_a_resolved_service(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layer = project / "config" / "agent-sandbox" / "policy.yaml"
     layer.parent.mkdir(parents=True)

@@ -5,16 +5,8 @@ from msgspec.structs import replace
 
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store, secrets_of
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import open_project, read_project
+from agent_sandbox.runtime.project.installed import open_project
 from fake_docker import FakeDocker
-from fake_stack import with_containers
-
-
-def test_passes_commands_to_the_running_proxy(project: Path, docker: FakeDocker) -> None:
-    docker.says("secret remove")
-    with_containers(docker, proxy="healthy")
-    ask_store(read_project(project), "remove", "a")
-    assert docker.calls[-1].endswith("agent_sandbox.proxy secret remove a --folder /state/secrets")
 
 
 def test_does_not_start_an_untrusted_stack_for_its_secrets(project: Path, docker: FakeDocker) -> None:
