@@ -196,7 +196,7 @@ def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pyte
     watching = connection.Connection(without_directory("app-1"), on_report=seen.put, on_lost=lost.put)
 
     def state_with(questions: int) -> State:
-        while not (isinstance(found := seen.get(timeout=20), State) and len(found.questions) == questions):
+        while not (isinstance(found := seen.get(timeout=60), State) and len(found.questions) == questions):
             pass
         return found
 
@@ -211,7 +211,7 @@ def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pyte
                     watching.answer_for(question, "once")
                     assert answer.result(30)[0] == 200
                     end(pair.proxy.process)
-                    assert lost.get(timeout=20).endswith(": the proxy does not answer; trying again")
+                    assert lost.get(timeout=60).endswith(": the proxy does not answer; trying again")
         finally:
             watching.end()
         thread.result(20)

@@ -157,7 +157,7 @@ def test_an_agents_command_reaches_only_allowed_hosts_and_gets_the_denial(
         assert in_memory(project, placeholder, keys[auth.host]) == [placeholder]
     (said,) = answer
     assert f"/from-{name}" in said
-    assert ".devcontainer/policy.yaml" in said
+    assert "agent-sandbox policy allow" in said
     assert "ended with 7" in said  # refused at once
     assert f"/from-{name}" in [request["path"] for request in project.internet.requests("allowed.test")]
     assert project.internet.requests("denied.test") == []
