@@ -11,6 +11,7 @@ from agent_sandbox.policy import Policy, Request, allows, awaits_operation, deci
 from agent_sandbox.policy.engine.nearest import MAX_COMPARED
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.http import headers, query
+from agent_sandbox.policy.http import path as path_module
 from agent_sandbox.policy.http.bounds import MAX_ELEMENTS, MAX_FIELDS, MAX_PARAMETERS, MAX_SEGMENTS
 from agent_sandbox.policy.match import glob
 from agent_sandbox.policy.match.glob import Segment, glob_matches, segment_matches, split_glob
@@ -128,3 +129,24 @@ def every_way(of: tuple[Segment, ...], segments: tuple[str, ...]) -> bool:
         return bool(segments) and segment_matches(of[0], segments[0]) and every_way(of[1:], segments[1:])
     least = 1 if len(of) == 1 else 0
     return any(every_way(of[1:], segments[count:]) for count in range(least, len(segments) + 1))
+
+
+# Each behaviour of servers changes it, and each of its runs has to be folded.
+TANGLED = "/%2541;q/b::$D/c./" + "%C3%89a" * 1100 + "x/"
+
+
+@pytest.mark.parametrize("count", [1, 20, 200])
+def test_a_tangled_path_is_read_once_however_many_denies_there_are(count: int) -> None:
+    denies = [{"host": "a.test", "rules": [{"path": {"glob": f"/**/x{number}"}} for number in range(count)]}]
+    made = policy({"domains": ["a.test"], "deny": denies})
+    request = parse_request(scheme="https", host="a.test", port=443, method="GET", target=TANGLED)
+    path_module.served_as.cache_clear()
+    path_module.in_lower_case.cache_clear()
+    # Four readings of the path, and each decoded again.
+    assert steps(path_module, "_folded", lambda: decide(made, request)) <= 8 * 1100
+
+
+def test_a_deny_looks_at_each_character_of_a_long_run_of_dots_once() -> None:
+    # A search that tries the run from each of its dots would reach the time limit of the test.
+    run = "/" + "." * 1_000_000 + "x"
+    assert path_module.served_as((run,)) == (run,)

@@ -32,6 +32,8 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "drop several": lambda path: f"{path}%20.%20",
     "drop them in the middle": lambda path: path.replace("/", "./", 2).removeprefix("."),
     "ignore a slash at the end": lambda path: f"{path}/",
+    "end it at an encoded `?`, `#` or NUL": lambda path: f"{path}%253Fx",
+    "end it at a NUL": lambda path: f"{path}%2500.txt",
     "ignore case": str.upper,
     "merge slashes": lambda path: path.replace("/", "//"),
     "write none": lambda path: path,
@@ -62,7 +64,7 @@ SPELLED = [
     (rule, one, other)
     for rule, one, other in product(RULES, SPELLINGS, SPELLINGS)
     # Digits of an encoding that are encoded themselves are no spelling of any server.
-    if not (one == other and one.startswith("decode"))
+    if not (one == other and one.startswith(("decode", "end")))
 ]
 
 
@@ -92,7 +94,21 @@ def test_an_exact_allow_covers_no_other_spelling(one: str, other: str) -> None:
     assert (found is not None and found.allowed) is (path == "/v1/transfer")
 
 
-@each("path", ["/secret.txt::$DATA", "/admin.", "/%2561dmin", "/admin%20", "/ADMIN/", "/admin%20/x", "/x/..%20/admin"])
+@each(
+    "path",
+    [
+        "/secret.txt::$DATA",
+        "/admin.",
+        "/%2561dmin",
+        "/admin%20",
+        "/ADMIN/",
+        "/admin%20/x",
+        "/x/..%20/admin",
+        "/x/%25252e%25252e/admin",
+        "/x%25252Fadmin",
+        "/admin%23x",
+    ],
+)
 def test_a_deny_among_many_rules_covers_every_spelling(path: str) -> None:
     others = [{"path": {"exact": f"/{number}"}} for number in range(20)]
     found = decided(path, [EVERY], [{"path": {"exact": "/secret.txt"}}, {"path": {"prefix": "/admin"}}, *others])

@@ -20,7 +20,7 @@ def prepare_state(state: Path) -> None:
     """Create the state directory; raise UserError with each path in it that another user could have prepared."""
     try:
         state.mkdir(parents=True, exist_ok=True)
-        problems = [*_faults(state, state.stat(), others=WRITE), *_faults_below(state)]
+        problems = [*_faults(state, state.lstat(), others=WRITE, kind=stat.S_IFDIR), *_faults_below(state)]
         if problems:
             raise UserError(problems)
         for name, mode in FOLDERS.items():

@@ -72,6 +72,14 @@ def replaced_by(act: Callable[[Path, Path], object]) -> Callable[[Path, Path], o
     return replace
 
 
+def test_refuses_a_state_directory_that_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "state").symlink_to(tmp_path / "real")
+    with pytest.raises(UserError) as caught:
+        prepare_state(tmp_path / "state")
+    assert LINK in str(caught.value)
+
+
 def link(path: Path, elsewhere: Path) -> None:
     elsewhere.mkdir()
     path.symlink_to(elsewhere)

@@ -122,7 +122,8 @@ class Rule:
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
         if self.effect is Effect.DENY:
-            return any(map(pattern.matches, served_as(readings)))
+            served = map(pattern.matches_served if pattern.broad else pattern.matches, served_as(readings))
+            return any(served) or (not pattern.broad and any(map(pattern.matches, readings)))
         return pattern.matches(readings[0]) if len(readings) == 1 else all(map(pattern.matches, readings))
 
     def _query_matches(self, pattern: QueryPattern, query: str) -> bool:

@@ -6,7 +6,7 @@ from typing import override
 from msgspec import Struct
 
 from agent_sandbox.policy.engine.rule import Readings, Rule
-from agent_sandbox.policy.http.path import in_lower_case, segments_of, served_as
+from agent_sandbox.policy.http.path import segments_of, served_as
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern
 
 # Trying up to this many rules is faster than splitting the path.
@@ -46,9 +46,9 @@ class ManyRules(Rules):
         found: list[int] = []
         for root, in_any_case in self.tries:
             found += root.rules
-            for reading in served_as(readings):
+            for reading in served_as(readings) if in_any_case else readings:
                 node = root
-                for segment in segments_of(in_lower_case(reading) if in_any_case else reading):
+                for segment in segments_of(reading):
                     following = node.below.get(segment)
                     if following is None:
                         break

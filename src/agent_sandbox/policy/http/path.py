@@ -23,10 +23,12 @@ PARAMETERS = re.compile(r";[^/]*")
 # An encoded percent sign before two digits, however often it was encoded.
 AGAIN = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")
 STREAM = re.compile(r":[^/:]*:\$[^/]*")
-SEGMENT_END = re.compile(r"[. ]++(?=/|\Z)")
+# It begins only where such a run begins: else a long run would be tried from each of its characters.
+SEGMENT_END = re.compile(r"(?<![. ])[. ]++(?=/|\Z)")
+AFTER_PATH = re.compile(r"(?:[?#]|%00).*")
 PRINTABLE = {f"%{byte:02X}": chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "/%"}
-# Cache size: a path has a few readings, which each rule of its host needs again.
-FEW = 16
+# Cache size: a path has a few readings, which each rule of its host needs again. `served_as` returns 128 at most.
+FEW, MANY = 16, 256
 
 DOUBTS_AS_WRITTEN = (
     (re.compile(r"[^\x21-\x7e]"), "a character that is not allowed in a URL"),
@@ -35,7 +37,7 @@ DOUBTS_AS_WRITTEN = (
     (re.compile(r"%(?![0-9A-Fa-f]{2})"), "a `%` without two hex digits"),
     (re.compile(r"%(?:[01][0-9A-Fa-f]|7[Ff])"), "an encoded control character"),
     (re.compile(r"%2[Ee]"), "an encoded dot"),
-    (re.compile(r"%25(?:2[EeFf]|5[Cc])"), "a doubly encoded dot or slash"),
+    (re.compile(r"%(?:25)+(?:2[EeFf]|5[Cc])"), "a doubly encoded dot or slash"),
     (re.compile(r"%(?:[Cc][01]|[Ff][5-9A-Fa-f])"), "a byte that never occurs in UTF-8"),
     (re.compile(r"%(?:[Ee]0%[89]|[Ff]0%8)"), "a character in an overlong UTF-8 encoding"),
 )
@@ -46,24 +48,6 @@ DOUBTS_AS_READ = (
     (re.compile(r"/\.* [. ]*(?:[/;]|\Z)"), "a segment of only spaces and dots"),
     (re.compile(r"[;=]\.\.?(?:[/;]|\Z)"), "a `;` parameter made of dots"),
     (re.compile(r"/;"), "a segment with only `;` parameters"),
-)
-
-
-class Behaviour(Struct, frozen=True):
-    """What some servers do with a path before they look it up; `read` returns what they then see."""
-
-    name: str
-    read: Callable[[str], str]
-
-
-# In the order in which a server would do several of them. Denies and questions cover what any combination sees. The
-# pattern ignores case, as some servers do. Other paths that servers read in two ways are refused, as above.
-BEHAVIOURS = (
-    Behaviour("decode it again", lambda path: _decoded(AGAIN.sub("%", path)) if "%25" in path else path),
-    Behaviour("drop `;` parameters", lambda path: PARAMETERS.sub("", path)),
-    Behaviour("drop a stream name (`::$DATA`)", lambda path: STREAM.sub("", path)),
-    Behaviour("drop dots and spaces at the end of a segment", lambda path: SEGMENT_END.sub("", path)),
-    Behaviour("ignore a slash at the end", lambda path: path.rstrip("/") or "/"),
 )
 
 
@@ -110,20 +94,7 @@ def _several(path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(every))
 
 
-@lru_cache(maxsize=FEW)
-def served_as(ways: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `readings` of a path, and what they become at servers with some of the `BEHAVIOURS`, for a deny.
-
-    >>> served_as(("/a./",))
-    ('/a./', '/a/', '/a.', '/a')
-    """
-    every = dict.fromkeys(ways)
-    for behaviour in BEHAVIOURS:
-        every |= dict.fromkeys([behaviour.read(way) for way in every])
-    return tuple(every)
-
-
-@lru_cache(maxsize=FEW)
+@lru_cache(maxsize=MANY)
 def segments_of(reading: str) -> tuple[str, ...]:
     """Return the segments between the slashes.
 
@@ -133,7 +104,7 @@ def segments_of(reading: str) -> tuple[str, ...]:
     return tuple(reading.split("/"))
 
 
-@lru_cache(maxsize=FEW)
+@lru_cache(maxsize=MANY)
 def in_lower_case(reading: str) -> str:
     """Return a reading in lower case, including percent-encoded letters, as a case-insensitive server reads it.
 
@@ -167,3 +138,39 @@ def _decoded(path: str) -> str:
 def _decode_printable(match: re.Match[str]) -> str:
     written = match[0].upper()
     return PRINTABLE.get(written, written)
+
+
+class Behaviour(Struct, frozen=True):
+    """What some servers do with a path before they look it up; `read` returns what they then see."""
+
+    name: str
+    read: Callable[[str], str]
+
+
+# The patterns of denies are in lower case.
+IGNORE_CASE = Behaviour("ignore case", in_lower_case)
+# In the order in which a server would do several of them. Denies and questions cover what any combination sees. Other
+# paths that servers read in two ways are refused, as above.
+BEHAVIOURS = (
+    Behaviour("decode it again", lambda path: _decoded(AGAIN.sub("%", path)) if "%25" in path else path),
+    IGNORE_CASE,
+    Behaviour("end it at an encoded `?`, `#` or NUL", lambda path: AFTER_PATH.sub("", path) or "/"),
+    Behaviour("drop `;` parameters", lambda path: PARAMETERS.sub("", path)),
+    Behaviour("drop a stream name (`::$DATA`)", lambda path: STREAM.sub("", path)),
+    Behaviour("drop dots and spaces at the end of a segment", lambda path: SEGMENT_END.sub("", path)),
+    Behaviour("ignore a slash at the end", lambda path: path.rstrip("/") or "/"),
+)
+
+
+@lru_cache(maxsize=FEW)
+def served_as(ways: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what the `readings` of a path become at servers with some of the `BEHAVIOURS`, in lower case, for a deny.
+
+    >>> served_as(("/A./",))
+    ('/a./', '/a/', '/a.', '/a')
+    """
+    every = dict.fromkeys(ways)
+    for behaviour in BEHAVIOURS:
+        read = map(behaviour.read, every)
+        every = dict.fromkeys(read if behaviour is IGNORE_CASE else [*every, *read])
+    return tuple(every)

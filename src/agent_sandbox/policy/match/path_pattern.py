@@ -45,6 +45,10 @@ class PathPattern(Struct, frozen=True, kw_only=True):
         elif self.any_case:
             start, end = self.any_case
             reading = f"{reading[:start]}{reading[start:end].lower()}{reading[end:]}"
+        return self.matches_served(reading)
+
+    def matches_served(self, reading: str) -> bool:
+        """Return whether a reading matches that is in the pattern's case, as those of `served_as` are for a deny's."""
         if self.kind is PathKind.EXACT:
             return reading == self.reading
         if self.kind is PathKind.PREFIX:

@@ -46,20 +46,21 @@ class SourcePin:
         if starts and self._restarted_by_itself(stored) and (kept := self._kept(path, stored)) is not None:
             self.held_back = True
             return kept
-        if starts:
-            self._remember({**stored, "stopped": False})
+        if starts and stored:
+            self._remember({**stored, "stopped": False}, path)
         policy = self._load(path)
         folder, digest = path.parent.stat().st_ino, policy.digest
         is_same_container = stored.get("container") == self._here["container"]
         if is_same_container and stored.get("folder") != folder and stored.get("digest") != digest:
             raise UserError([Problem(where=str(path), what=WHAT, hint=HINT)])
         self.held_back = False
-        self._remember({**self._here, "folder": folder, "digest": digest, "form": _form(policy)})
+        self._remember({**self._here, "folder": folder, "digest": digest, "form": _form(policy)}, path)
         return policy
 
     def stop(self) -> None:
         """Note that the proxy was asked to stop: the next start takes the file."""
-        self._remember({**self._remembered(), **self._here, "stopped": True})
+        with suppress(UserError):  # the next start then counts as one that nobody asked for
+            self._remember({**self._remembered(), **self._here, "stopped": True}, self._memory)
 
     def _restarted_by_itself(self, stored: Mapping[str, Any]) -> bool:
         """Return whether the same container ran before, and did not stop because somebody asked it to."""
@@ -86,11 +87,23 @@ class SourcePin:
                 return stored
         return {}
 
-    def _remember(self, pin: Mapping[str, Any]) -> None:
-        # On a full disk the previous pin stays, which is no less strict.
-        with suppress(OSError):
+    def _remember(self, pin: Mapping[str, Any], path: Path) -> None:
+        """Write the pin, or raise UserError: the next start could load a policy that is not in force now."""
+        try:
             self._memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_file(self._memory, json.dumps(pin).encode())
+        except OSError:
+            self._overwrite({**pin, "form": None}, path)
+
+    def _overwrite(self, pin: Mapping[str, Any], path: Path) -> None:
+        """Write the pin without the policy over the one before, which takes no space on a full disk."""
+        try:
+            with self._memory.open("r+b") as file:
+                file.write(json.dumps(pin).encode())
+                file.truncate()
+        except OSError as error:
+            what = f"it cannot be kept for the next start: {error.strerror}"
+            raise UserError([Problem(where=str(path), what=what, hint=f"free disk space, then {RELOAD}")]) from error
 
 
 def _form(policy: Policy) -> Any:  # noqa: ANN401 - what JSON can hold

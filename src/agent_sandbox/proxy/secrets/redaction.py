@@ -94,10 +94,10 @@ def secret_encodings(value: str, kind: CredentialKind, username: str = "") -> Ec
     return Echoes(
         (
             *(EscapedText(text.encode("ascii")) for text in texts),
-            HexText(value.encode().hex().encode()),
+            *(HexText(text.encode().hex().encode()) for text in texts),
             *(FoldedText(text) for text in _sorted(base64s)),
             *_sorted(twice - base64s | runs),
-            *_dumped(value.encode()),
+            *chain.from_iterable(_dumped(text.encode()) for text in texts),
         )
     )
 
@@ -117,7 +117,7 @@ def _escaped(text: str) -> Iterator[str]:
 def _dumped(raw: bytes) -> Iterator[Form]:
     """Yield the bytes as programs dump them: in hex and as numbers with separators, in base32, in base64 of UTF-16."""
     yield from (HexText(raw.hex(sep).encode()) for sep in " :-")
-    yield HexText(", 0x".join(f"{byte:02x}" for byte in raw).encode())
+    yield from (HexText(sep.join(f"{byte:02x}" for byte in raw).encode()) for sep in (", 0x", ",0x"))
     yield from (sep.join(map(str, raw)).encode() for sep in (",", ", ", " "))
     for before in range(5):
         written = base64.b32encode(bytes(before) + raw)[(8 * before + 4) // 5 : 8 * (before + len(raw)) // 5]

@@ -1,3 +1,4 @@
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,14 +93,48 @@ def test_ignores_an_invalid_pin_file(host: Host, text: str) -> None:
     assert host.start() == "first"
 
 
-def test_keeps_the_old_pin_if_the_new_pin_cannot_be_written(host: Host) -> None:
-    assert host.start() == "first"
-    host.memory.with_suffix(".new").mkdir()
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no new file be written."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(subject, "write_file", fail)
+
+
+def test_on_a_full_disk_neither_the_older_policy_nor_a_changed_one_comes_back(
+    host: Host, request: pytest.FixtureRequest
+) -> None:
+    assert host.start(stops=False) == "first"
+    request.getfixturevalue("full_disk")
     host.file.write_text("second")
-    assert host.start() == "second"
-    host.replace("third")
-    with pytest.raises(UserError):
+    assert host.pin.take(host.file).digest == "second"
+    assert host.start(stops=False) == "second"
+    host.file.write_text("third")
+    with pytest.raises(UserError, match="the policy from before could not be kept"):
         host.start()
+
+
+def test_a_stop_before_the_disk_was_full_does_not_count_for_a_later_start(
+    host: Host, request: pytest.FixtureRequest
+) -> None:
+    assert host.start() == "first"
+    request.getfixturevalue("full_disk")
+    assert host.start(stops=False) == "first"
+    host.file.write_text("second")
+    with pytest.raises(UserError, match="the policy from before could not be kept"):
+        host.start()
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_denies_everything_if_the_policy_cannot_be_kept_at_all(host: Host) -> None:
+    with pytest.raises(UserError) as caught:
+        host.start()
+    assert str(caught.value) == (
+        f"{host.file}: it cannot be kept for the next start: No such file or directory; "
+        "free disk space, then agent-sandbox proxy reload"
+    )
 
 
 def test_a_restart_that_nobody_asked_for_keeps_the_policy_in_force(host: Host) -> None:

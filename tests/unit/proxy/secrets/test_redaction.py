@@ -286,3 +286,12 @@ def test_overwrites_all_that_follows_once_a_search_is_too_costly() -> None:
 def test_overwrites_a_text_that_is_too_costly_to_search() -> None:
     found = encodings("a" * 1_000 + "b", BEARER)
     assert redact(found, b"&#97;" * 30_000) == b"*" * 150_000
+
+
+@pytest.mark.parametrize("sep", ["", " ", ":", "-", ", 0x", ",0x"])
+def test_redacts_the_header_of_a_password_in_hex(sep: str) -> None:
+    """A server that dumps the header, and not the password, reveals it as well."""
+    token = base64.b64encode(b"bot:correct horse").decode().rstrip("=")
+    shown = sep.join(f"{byte:02x}" for byte in token.encode())
+    found = redact(secret_encodings("correct horse", KINDS["basic"], "bot"), f"<{shown}>".encode())
+    assert found.strip(b"<>").strip(b"*") == b""
