@@ -73,7 +73,7 @@ def demo_stack(folder: Path) -> int:
     say("Images that are missing are built, which takes some minutes once.")
     if failed := show(sandbox, "build", cwd=path, shown="agent-sandbox build"):
         return failed
-    internet = start_internet(folder, image=proxy_name(), name=INTERNET, public="198.51.100.192/26")
+    internet = start_internet(folder, image=proxy_name(), name=INTERNET, public="198.51.100.0/27")
     projects = Projects(internet, folder)
     try:
         project = Project(path=path, internet=internet, override=connect_to(internet, path))

@@ -577,7 +577,7 @@ def test_two_sandboxes_share_the_github_login_of_the_host_machine_until_it_is_re
     accept("another token")
     for project in both:
         assert project.sandbox("secret", "test", "copilot.key", check=False).stderr == (
-            f"{hosts[0]} answers 401: it does not accept copilot.key\n"
+            f"copilot.key was sent to {hosts[0]}, which answers 401: it does not accept copilot.key\n"
         )
         assert f"secret  copilot.key was refused by {hosts[0]} at " in project.sandbox("status").stdout
     token.unlink()

@@ -107,7 +107,7 @@ def test_agent_sandbox_internal_shows_what_is_allowed_with_and_without_a_proxy(o
     open_project.exec("curl", "-sS", "https://denied.test/page", check=False)
     found = json.loads(open_project.exec("curl", "-sS", f"{url}status.json").stdout)
     assert found["denials"][0]["reason"] == "no rule allows host denied.test"
-    assert found["denials"][0]["to_allow"].startswith("add `- GET https://denied.test/page` under `allow`")
+    assert found["denials"][0]["to_allow"].startswith("run `agent-sandbox policy allow 'GET https://denied.test/page'`")
 
 
 def test_the_agent_cannot_change_resolv_conf(open_project: Project) -> None:

@@ -28,6 +28,7 @@ ALLOWED = {
     "policy/text.py": "the name of the Docker host; the policy imports nothing of the stack",
     "projectfile/spec.py": "a key of the project file, named after the format of the file",
     "render/editor_files.py": "a key of devcontainer.json, which editors define",
+    "cli/steps/watching/rule_dialog.py": "a method that a screen of Textual has",
     "runtime/project/trust_snapshot.py": "a key of the trust records on disk",
 }
 # The help of a command is its docstring, and names the command and the file that users see.

@@ -1,5 +1,6 @@
 """List what a project has on the Docker engine, by its label: the project's files may be broken."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,6 +9,7 @@ from typing import Any
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.images import OURS
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container, StackFound
 from agent_sandbox.stack.limits import size
@@ -20,6 +22,7 @@ SERVICE_LABEL = "com.docker.compose.service"
 FILES_LABEL = "com.docker.compose.project.config_files"
 EDITORS_FILE = "/docker-compose.devcontainer."
 # The order in which the services start: each waits for the one before it.
+GONE = re.compile("no such (?:container|object)", re.IGNORECASE)
 ORDER = ("proxy", "firewall", "agent")
 # The engine's values for "unlimited".
 NONE = {"0", "0g", "-1"}
@@ -76,11 +79,14 @@ def _stack(name: str, made: Sequence[Mapping[str, Any]], volumes: Sequence[str])
 
 
 def _inspected(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return what the engine knows of these containers."""
+    """Return what the engine knows of these containers. Some may be gone since they were listed."""
     if not ids:
         return []
-    found = read_json(engine.answer("inspect", "--type", "container", *ids, doing="looking at the stack"))
-    return list(found)
+    done = engine.ask("inspect", "--type", "container", *ids)
+    complaints = [line for line in done.err.splitlines() if line.strip() and not GONE.search(line)]
+    if done.code != 0 and (complaints or not done.err):
+        raise UserError([engine.problem(done.err or done.out, doing="looking at the stack")])
+    return list(read_json(done.out))
 
 
 def _place(container: Container) -> tuple[int, str]:

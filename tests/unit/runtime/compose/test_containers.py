@@ -42,6 +42,14 @@ def test_finds_containers_by_the_projects_label(docker: FakeDocker) -> None:
     assert docker.calls[0] == "ps --all --quiet --filter label=com.docker.compose.project=app-1"
 
 
+def test_leaves_out_a_container_that_is_removed_meanwhile(docker: FakeDocker) -> None:
+    gone = "Error response from daemon: No such container: 2\n"
+    docker.says("ps --all", out="1\n2\n").says(
+        "inspect --type container 1 2", out=json.dumps([inspected("proxy")]), err=gone, code=1
+    )
+    assert [one.service for one in containers(DOCKER, "app-1")] == ["proxy"]
+
+
 OURS = "/p/.devcontainer/docker-compose.yml"
 EDITORS = "/tmp/x/docker-compose/docker-compose.devcontainer.containerFeatures-1795338814411-4e98.yml"  # noqa: S108
 
