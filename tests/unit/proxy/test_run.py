@@ -15,6 +15,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.proxy import run as subject
 from agent_sandbox.proxy.front.listeners import Opened
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.reload.source_pin import HELD_BACK
 from agent_sandbox.proxy.run import run
 from agent_sandbox.proxy.settings import Entrances, Settings
 from agent_sandbox.proxy.upstream.overrides import Override
@@ -210,3 +211,19 @@ async def test_counts_are_written_while_the_proxy_runs_and_at_its_end(monkeypatc
     with pytest.raises(asyncio.CancelledError):
         await writing
     assert len(writes) == written + 1
+
+
+async def test_records_that_the_policy_from_before_stays_in_force(
+    settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = replace(settings, policy_name=".devcontainer/policy.yaml")
+    pin = subject._pin(settings)
+    assert pin
+    pin.take(settings.policy)
+    settings.policy.write_text("version: 1\ndomains: [a.test]\n")
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert HELD_BACK in capfd.readouterr().out

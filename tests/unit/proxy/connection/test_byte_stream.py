@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
 from lane_stage import SECURE, Pair, pair_of_sockets, untrusting
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
@@ -328,3 +330,14 @@ async def test_has_sent_all_is_true_once_the_kernel_has_all_data() -> None:
     await reader.readexactly(len(MANY))
     await stream.drain()
     assert stream.has_sent_all
+
+
+async def test_reads_what_came_before_a_reset_that_a_failed_write_reports(tmp_path: Path) -> None:
+    stream, _, end = await secured(tmp_path)
+    stream._transport.pause_reading()
+    end.write(b"the last")
+    await end.drain()
+    raw: socket.socket = stream._transport.get_extra_info("socket")
+    await asyncio.to_thread(select.select, [raw.fileno()], [], [], 30)
+    stream.connection_lost(ConnectionResetError())
+    assert (taken(stream), stream.ended, stream.is_reset) == (b"the last", True, True)

@@ -134,3 +134,10 @@ def test_install_replaces_mitmproxys_server_tls_layer(monkeypatch: pytest.Monkey
     monkeypatch.setattr(tls, "ServerTLSLayer", tls.ServerTLSLayer)
     bulk_tls.install()
     assert tls.ServerTLSLayer is BulkServerTls
+
+
+def test_a_failed_handshake_is_explained_in_our_words(ends: Ends) -> None:
+    ends.layer.command_to_reply_to = commands.OpenConnection(ends.layer.conn)
+    ends.inside.heard.clear()
+    assert list(ends.layer._handshake_finished("tlsv13 alert certificate required")) == []
+    assert (ends.inside.heard, ends.layer.tunnel_state) == (["OpenConnectionCompleted"], TunnelState.CLOSED)

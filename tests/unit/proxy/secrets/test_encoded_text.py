@@ -73,3 +73,8 @@ def test_finds_a_match_that_begins_in_data_without_a_literal(finder: ExactFinder
     assert finder.held(b"xx01") == 2
     finder.forget(2)
     assert finder.read(b"012345", 2) == [slice(0, 6)]
+
+
+def test_holds_back_the_longest_beginning_that_the_end_of_the_data_may_continue() -> None:
+    end = b"A" * 8
+    assert ExactFinder(b"1234" + end + b"5678" + end + b"9999").held(b"z" * 40 + b"1234" + end) == 12

@@ -18,6 +18,7 @@ from agent_sandbox.proxy.secrets.store import (
     RECREATE,
     Secret,
     Unresolved,
+    _time,
     listed,
     login_names,
     login_of,
@@ -277,3 +278,7 @@ def test_reads_a_login_only_from_a_regular_file(volume: Path) -> None:
     os.mkfifo(volume / "pipe")
     names = ("t", "link", "pipe", "missing")
     assert [login_of(volume, name) for name in names] == [{"any": "thing"}, None, None, None]
+
+
+def test_a_time_that_is_no_number_of_seconds_counts_as_expired() -> None:
+    assert (_time(None), _time(5), _time("5"), _time(10**400)) == (None, 5.0, 0.0, 0.0)
