@@ -83,7 +83,7 @@ FAULTS: dict[str, tuple[Talk | ssl.TLSVersion, tuple[str, ...]]] = {
     "closes": (answering(b""), (CLOSED,)),
     "resets": (reset, (CLOSED,)),
     "mutual13": (ssl.TLSVersion.TLSv1_3, (CLIENT,)),
-    # Before TLS 1.3, there was no alert of its own for it.
+    # TLS 1.2 has no alert for a missing client certificate.
     "mutual12": (ssl.TLSVersion.TLSv1_2, (CLIENT, REFUSED)),
 }
 

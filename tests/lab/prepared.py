@@ -74,7 +74,7 @@ def build_project(*init: str, files: Mapping[str, str] = MappingProxyType({}), o
 
 
 def build_image(name: str, folder: Path, base: str) -> str:
-    """Build an image of the tests on top of one of ours, unless it was built from this folder and this base."""
+    """Build an image for the tests on top of one of ours; skip it if the folder and the base have not changed."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     recipe = sha256(run("docker", "image", "inspect", "--format={{.Id}}", base).stdout.encode())
     for path in files:

@@ -63,7 +63,7 @@ def decided(path: str, domains: Sequence[Entry], deny: Sequence[Entry] = ()) -> 
 SPELLED = [
     (rule, one, other)
     for rule, one, other in product(RULES, SPELLINGS, SPELLINGS)
-    # Digits of an encoding that are encoded themselves are no spelling of any server.
+    # No server decodes a path whose percent-encoded digits are themselves encoded.
     if not (one == other and one.startswith(("decode", "end")))
 ]
 

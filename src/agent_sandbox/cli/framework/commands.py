@@ -158,8 +158,8 @@ def with_separator(argv: "Sequence[str]") -> list[str]:
 
     Parsers drop one. What follows it is for the program that the command starts, so a mistyped word before it is not.
 
-    >>> with_separator(["run", "codex", "--", "-p"]), with_separator(["exec", "--", "ls"])
-    (['run', 'codex', '--', '--', '-p'], ['exec', '--', 'ls'])
+    >>> with_separator(["run", "AGENT", "--", "-p"]), with_separator(["exec", "--", "ls"])
+    (['run', 'AGENT', '--', '--', '-p'], ['exec', '--', 'ls'])
     """
     if argv[:1] == ["run"] and "--" in argv:
         place = argv.index("--")

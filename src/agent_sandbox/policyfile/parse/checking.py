@@ -32,7 +32,7 @@ BELONGS = {
 # Values that a setting no longer takes, by place.
 REMOVED: Mapping[Location, Words] = {
     ("settings", "http1", "mitmproxy"): (
-        "`http1: mitmproxy` is no longer supported, because mitmproxy serves only HTTP/2",
+        "`http1: mitmproxy` is no longer supported: mitmproxy serves only HTTP/2",
         "remove it, or write the default, `http1: auto`",
     ),
 }

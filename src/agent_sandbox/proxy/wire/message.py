@@ -60,7 +60,7 @@ def names_of(fields: Fields) -> str:
 
 
 def misspelt_framing(fields: Fields) -> str:
-    """Return why some programs could take a field for one that says where the body ends, "" if there is no such field.
+    """Describe the first field whose name some programs read as a framing header; return "" if there is none.
 
     >>> misspelt_framing(((b"Transfer_Encoding", b"chunked"),))
     'a header named Transfer_Encoding, which some programs read as Transfer-Encoding'

@@ -119,7 +119,7 @@ def test_returns_the_spec_of_a_valid_document() -> None:
         (
             "settings: {http1: mitmproxy}",
             (
-                "p:1:19: `http1: mitmproxy` is no longer supported, because mitmproxy serves only HTTP/2; "
+                "p:1:19: `http1: mitmproxy` is no longer supported: mitmproxy serves only HTTP/2; "
                 "remove it, or write the default, `http1: auto`"
             ),
         ),
