@@ -23,11 +23,14 @@ def pytest_configure(config):
     config.pluginmanager.register(measuring if worker else branch_cover.Judging(COVERED, folder))
 """
 MODULE = """
+from functools import cache
+
 def at_import():
     return 0
 
 NUMBER = at_import()
 
+@cache
 def pick(flag):
     if flag:
         return 1
@@ -35,8 +38,8 @@ def pick(flag):
 """
 
 
-def run(folder: Path, **tests: str) -> tuple[int, list[str]]:
-    """Run tests by package with two workers; return the exit code, and what is not covered."""
+def run(folder: Path, *, workers: str = "2", **tests: str) -> tuple[int, list[str]]:
+    """Run tests by package with some workers; return the exit code, and what is not covered."""
     (folder / "conftest.py").write_text(CONFTEST)
     for package in ("one", "two"):
         for made in (folder / package, folder / "tests" / package):
@@ -44,7 +47,7 @@ def run(folder: Path, **tests: str) -> tuple[int, list[str]]:
         (folder / package / "__init__.py").write_text(MODULE)
         (folder / "tests" / package / f"test_{package}.py").write_text(tests[package])
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-n", "2", "--import-mode=importlib", "-p", "no:cacheprovider", "."],
+        [sys.executable, "-P", "-m", "pytest", "-n", workers, "--import-mode=importlib", "-p", "no:cacheprovider", "."],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": f"{LAB}:{folder}"},
         capture_output=True,
@@ -62,9 +65,14 @@ def test_passes_if_the_tests_of_each_package_take_all_of_its_branches(tmp_path: 
     assert run(tmp_path, one=BOTH.format("one"), two=BOTH.format("two")) == (0, [])
 
 
+def test_counts_what_another_test_has_already_put_in_a_cache(tmp_path: Path) -> None:
+    (tmp_path / "test_first.py").write_text(BOTH.format("one") + BOTH.format("two"))
+    assert run(tmp_path, workers="1", one=BOTH.format("one"), two=BOTH.format("two")) == (0, [])
+
+
 @pytest.mark.parametrize("more", ["", BOTH.format("two")])
 def test_fails_if_a_branch_is_taken_by_the_tests_of_another_package_only(tmp_path: Path, more: str) -> None:
     assert run(tmp_path, one=BOTH.format("one") + more, two=HALF.format("two")) == (
         1,
-        ["two/__init__.py: no test in tests/two/ covers lines 8, 10"],
+        ["two/__init__.py: no test in tests/two/ covers lines 11, 13"],
     )

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "images" / "agent"
 STRICT = "set -Eeuo pipefail; shopt -s inherit_errexit; "
 PROXY = "198.51.100.2:8080"
-PEER_LISTENS = ("198.51.100.2:8080", "198.51.100.2:22", "203.0.113.1:443", "2001:db8::1:443")
+PEER_LISTENS = ("198.51.100.2:8080", "198.51.100.2:22", "203.0.113.131:443", "2001:db8::1:443")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def wire(agent: Shell, peer: int) -> None:
         nsenter --target {peer} --net bash -ec '
             ip link set lo up
             ip address add 198.51.100.2/28 dev wire
-            ip address add 203.0.113.1/32 dev lo
+            ip address add 203.0.113.131/32 dev lo
             ip address add 2001:db8::1/64 dev wire nodad
             ip link set wire up
         '

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+from functools import _lru_cache_wrapper
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +52,7 @@ class Measuring:
         if context != self._context:  # a switch writes what was found so far
             self._coverage.switch_context(context)
             self._context = context
+            forget_results(self._covered[context])
         try:
             return (yield)
         finally:
@@ -88,6 +91,13 @@ class Judging:
             terminalreporter.section("not covered", red=True)
             for line in self._missing:
                 terminalreporter.write_line(line)
+
+
+def forget_results(package: str) -> None:
+    """Empty the caches of the functions of a package: what other tests have called is called again."""
+    for found in gc.get_objects():
+        if isinstance(found, _lru_cache_wrapper) and found.__module__.startswith(package):
+            found.cache_clear()
 
 
 def measure_imports(packages: list[str], data: Path) -> None:
