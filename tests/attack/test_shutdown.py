@@ -70,8 +70,12 @@ def test_stops_without_a_message_whatever_its_connections_do(tmp_path: Path, ans
     """Some are silent, half a request, refused and still open, answered in part, or only just accepted."""
     with start_pair(tmp_path, POLICY) as pair, ExitStack() as stack:
         proxy = pair.proxy
-        if answer:
-            pair.server.answers["/silent"] = answer
+
+        def begin(stream: socket.socket, _: bytes) -> None:
+            stream.sendall(answer)
+            read_all(stream)
+
+        pair.server.answers["/silent"] = begin
         for said in (b"", b"CON", b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n", b"GET http://evil.test/ HTTP/1.1\r\n\r\n"):
             stack.enter_context(proxy.connect()).sendall(said)
         stack.enter_context(proxy.tls("a.wild.test")).sendall(UPLOAD)

@@ -59,9 +59,10 @@ class Capture(Listening):
         self.connections = 0
 
     def wait_for(self, count: int, *, seconds: float = 30.0) -> list[Received]:
-        """Return the requests when there are that many, or when the time is over."""
+        """Return the requests when there are that many."""
         end = time.monotonic() + seconds
-        while len(self.requests) < count and time.monotonic() < end:
+        while len(self.requests) < count:
+            assert time.monotonic() < end, f"{len(self.requests)} of {count} requests arrived within {seconds} s"
             time.sleep(0.01)
         return self.requests
 
