@@ -29,9 +29,15 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return every node of a module's syntax tree."""
+    return [*ast.walk(parsed(path))]
+
+
 def functions(path: Path) -> list[tuple[str, int]]:
     """Return (name, lines) of every function in a module."""
-    found = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    found = (node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return [(node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
 
 
@@ -50,7 +56,7 @@ def test_source_names_no_agent() -> None:
     named = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value!r}"
         for path in MODULES
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and node.value in agents
     ]
     assert agents >= {"claude", "copilot"}
@@ -149,7 +155,7 @@ def data_classes() -> list[tuple[str, ast.ClassDef]]:
         (str(path.relative_to(PACKAGE)), node)
         for path in MODULES
         if str(path.relative_to(PACKAGE).parent) not in STDLIB_ONLY
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list)
     ]
 
@@ -176,7 +182,7 @@ def test_structs_do_not_use_field_of_dataclasses() -> None:
         (path, node)
         for path in MODULES
         if re.search(r"^from dataclasses import .*\bfield\b", path.read_text(), re.MULTILINE)
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and "Struct" in map(ast.unparse, node.bases)
     ]
     assert len(structs) > 5
