@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, override
 
 import pytest
@@ -14,7 +14,7 @@ import branch_cover
 import durations
 import score
 from engine import CommandError
-from turns import ON_THE_ENGINE, best_for, turn
+from turns import NIGHTLY, ON_THE_ENGINE, best_for, turn
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -85,11 +85,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} is marked docker, but tests/lab/turns.py does not list its file")
     if config.getoption("--attacks"):
         tests = {*score.named()}
-        by_choice: dict[bool, list[pytest.Item]] = {True: [], False: []}
-        for item in items:
-            by_choice[score.is_of_any(tests, _name(item.nodeid))].append(item)
-        items[:] = by_choice[True]
-        config.hook.pytest_deselected(items=by_choice[False])
+        _select(config, items, lambda item: score.is_of_any(tests, _name(item.nodeid)))
+    if not NIGHTLY:
+        _select(config, items, lambda item: not item.get_closest_marker("nightly"))
+
+
+def _select(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> None:
+    by_choice: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        by_choice[wanted(item)].append(item)
+    items[:] = by_choice[True]
+    config.hook.pytest_deselected(items=by_choice[False])
 
 
 FAILED = pytest.StashKey[CommandError | None]()

@@ -17,12 +17,13 @@ from agent_sandbox.runtime.protect import protected
 from agent_sandbox.runtime.protect.protected import candidates, find_protected
 from agent_sandbox.stack.recorded import Access
 from git_worlds import SHARED, acted_on, make_world
+from turns import NIGHTLY
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-WORLDS = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 200
+WORLDS = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 200 if NIGHTLY else 60
 BLOCKS = 10
 # Small enough that some of the worlds are larger.
 FOLDERS = 60

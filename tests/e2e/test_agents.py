@@ -10,11 +10,12 @@ import json
 import os
 import secrets
 import shlex
+import time
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from difflib import ndiff
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -304,9 +305,21 @@ def test_learning_adds_the_requests_of_claude_and_not_those_of_an_attacker(toget
 SEARCH = """
 cd /proc
 for p in [0-9]*; do cat $p/environ $p/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -q {patterns} && echo $p; done
-grep -rl --devices=skip --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev {patterns} / 2>/dev/null
+find / \\( -path /proc -o -path /sys -o -path /dev \\) -prune -o -type f -newerct @{began} -print0 2>/dev/null |
+  xargs -0r grep -l {patterns} 2>/dev/null
 true
 """
+
+
+@cache
+def began() -> int:
+    """Return when the first test began: no file that is older, as all of an image, has what a test wrote."""
+    return int(time.time()) - 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _begin() -> None:
+    began()
 
 
 def where_it_is(project: Project, *marks: str) -> list[tuple[str, str]]:
@@ -324,7 +337,7 @@ def where_it_is(project: Project, *marks: str) -> list[tuple[str, str]]:
     folders = (project.path, Path(os.environ["XDG_STATE_HOME"]))
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     # The brackets keep a pattern from finding itself.
-    search = SEARCH.format(patterns=" ".join(f"-e {mark[:-1]}[{mark[-1]}]" for mark in marks))
+    search = SEARCH.format(began=began(), patterns=" ".join(f"-e {mark[:-1]}[{mark[-1]}]" for mark in marks))
     inside = ("exec", "-T", "--privileged", "--user", "root")
     return [
         *(

@@ -89,6 +89,7 @@ def ten(project: Path, tmp_path: Path) -> Iterator[Ten]:
         started.of_all("destroy", "--path", "NAME", "--yes", check=False)
 
 
+@pytest.mark.nightly
 def test_ten_clones_run_at_once_and_their_work_is_fetched(ten: Ten) -> None:
     listed = json.loads(ten.sandbox("many-1", "ls", "--json").stdout)["stacks"]
     ours = {one["clone"]["name"]: one for one in listed if one["clone"] and one["clone"]["name"] in ten.clones}

@@ -18,8 +18,11 @@ ALL = [(attack, said) for rows in ROWS.values() for attack, said in rows.items()
 
 @cache
 def names_in(path: Path) -> frozenset[str]:
-    tree = ast.parse(path.read_text())
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    """Return the functions of a module, without those that only `make nightly` runs."""
+    found = (
+        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return frozenset(node.name for node in found if "pytest.mark.nightly" not in map(ast.unparse, node.decorator_list))
 
 
 @pytest.mark.parametrize(("attack", "said"), ALL, ids=[attack.split()[0] for attack, _ in ALL])

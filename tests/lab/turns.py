@@ -29,7 +29,8 @@ STACKS = "stacks"
 # The modules with a function `prepare` for what else they need, in the order in which prepared.py calls them.
 PREPARED = (
     *("test_boot", "test_beside", "test_ways_out", "test_clock", "test_devcontainer", "test_own_agent", "test_agents"),
-    *("test_clients", "test_registries", "test_first_day", "test_working_day", "test_project_file", "test_languages"),
+    *("test_clients", "test_registries", "test_working_day", "test_project_file", "test_languages"),
+    *(["test_first_day"] if NIGHTLY else []),
 )
 # A file for each of these that is ready.
 MARKS = Path(__file__).resolve().parents[2] / "build" / "prepared"
