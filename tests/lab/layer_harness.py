@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, override
 
+import h2.config
+import h2.connection
+import h2.events
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
@@ -210,3 +213,35 @@ class Wire:
     def to_server(self) -> bytes:
         """The bytes that the newest server has received."""
         return self.sent[self.servers[-1]] if self.servers else b""
+
+
+def server_end(wire: Wire, server: int = -1) -> h2.connection.H2Connection:
+    """Return a server's end of a connection, by default the newest, which speaks HTTP/2 and has read what was sent."""
+    end = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    end.initiate_connection()
+    end.receive_data(wire.sent[wire.servers[server]])
+    return end
+
+
+def requests_at(wire: Wire, server: int = -1) -> list[bytes]:
+    """Return the requests that a server got over HTTP/2: method, path, body, and "..." if more may come."""
+    end = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    end.initiate_connection()
+    got: dict[int | None, bytes] = {}
+    for event in end.receive_data(wire.sent[wire.servers[server]]):
+        if isinstance(event, h2.events.RequestReceived):
+            named = {bytes(name): bytes(value) for name, value in event.headers}
+            got[event.stream_id] = named[b":method"] + b" " + named[b":path"] + b" ..."
+        elif isinstance(event, h2.events.DataReceived):
+            got[event.stream_id] = got[event.stream_id].removesuffix(b"...") + event.data + b"..."
+        elif isinstance(event, h2.events.StreamEnded):
+            got[event.stream_id] = got[event.stream_id].removesuffix(b"...")
+        elif isinstance(event, h2.events.StreamReset):
+            got[event.stream_id] += b" reset"
+    return [*got.values()]
+
+
+def goaway(last: int, code: int = 0, text: bytes = b"") -> bytes:
+    """Return the frame by which a server ends an HTTP/2 connection after its stream `last`."""
+    body = last.to_bytes(4, "big") + code.to_bytes(4, "big") + text
+    return len(body).to_bytes(3, "big") + b"\7\0\0\0\0\0" + body

@@ -29,7 +29,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     pool_age_seconds: float = 300.0  # from when it was dialled: the name may lead elsewhere by then
     websocket_bytes: int = 16 * 1024 * 1024  # one message, in any number of frames
     websocket_closing_seconds: float = 2.0  # from one side's Close to the other's
-    held_bytes: int = 1024 * 1024  # read from one side of an HTTP/2 connection and not yet taken by the other
+    held_bytes: int = 1024 * 1024  # read from one side of an HTTP/2 connection: not yet taken, or kept to be sent again
     crowd: int = 128  # sessions that may each buffer `held_bytes` and do large reads; beyond it, each buffers less
     body_seconds: float = 10.0  # from a head to the end of a body that is buffered for the decision
     bodies_held: int = 64  # bodies buffered at once, each of at most `Exchange.body_limit`

@@ -23,10 +23,15 @@ def waiting_bytes(streams: Iterable[Layer]) -> int:
     return sum(len(event.data) for event in waiting if isinstance(event, RequestData))
 
 
-def _held_by(outermost: Layer) -> int:
+def http2_of(outermost: Layer) -> Http2Connection | None:
+    """Return the HTTP/2 connection inside a layer, if there is one."""
     end: Any = outermost
-    while not isinstance(end, Http2Connection):
+    while end is not None and not isinstance(end, Http2Connection):
         end = getattr(end, "child_layer", None)
-        if end is None:
-            return 0
-    return sum(len(piece.data) for pieces in end.h2_conn.stream_buffers.values() for piece in pieces)
+    return end
+
+
+def _held_by(outermost: Layer) -> int:
+    end = http2_of(outermost)
+    buffers = end.h2_conn.stream_buffers if end is not None else {}
+    return sum(len(piece.data) for pieces in buffers.values() for piece in pieces)

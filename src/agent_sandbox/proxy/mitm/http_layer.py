@@ -23,11 +23,12 @@ from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
+from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, http2_of, waiting_bytes
 from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
 from agent_sandbox.proxy.mitm.coalesce import coalesce
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.http1_client import AbortConnection, ExchangeOver
+from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
 from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, MalformedHook, OwnConnection, StrictStream
@@ -38,6 +39,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 
 Commands = layer.CommandGenerator[None]
 NOT_HTTP2 = "the client offered HTTP/2, but did not agree on it"
+MOST_SERVERS = 5  # connections that mitmproxy keeps to one server at once
 
 
 @dataclass
@@ -145,6 +147,8 @@ class StrictHttpLayer(HttpLayer):
                 known.error = None
         assert isinstance(event, OwnConnection)  # noqa: S101 - our streams send no other kind
         event.carried = self._carried
+        event.leaving = [known for known, end in self.connections.items() if known.connected and _is_leaving(end)]
+        yield from self._make_room(event)
         if event.shared is not None and self._may_share(event, event.shared):
             yield from self._open_shared(event, event.shared)
             return
@@ -155,8 +159,18 @@ class StrictHttpLayer(HttpLayer):
         """Return whether to open `server`: for the only request in progress, if no open connection can carry it."""
         if len(self.streams) != 1 or self._sharing is None or not self._sharing.allows(server):
             return False
+        return self._needs_new(event)
+
+    def _needs_new(self, event: OwnConnection) -> bool:
         known = (one for one in self.connections if one.connected or one in self.waiting_for_establishment)
         return not any(map(event.connection_spec_matches, known))
+
+    def _make_room(self, event: OwnConnection) -> Commands:
+        """Close the oldest connection that its server is ending, if a new one would have to wait for its end."""
+        if event.leaving and self._needs_new(event):
+            servers = [known for known in self.connections if isinstance(known, Server) and known.connected]
+            if len(servers) >= MOST_SERVERS:
+                yield CloseConnection(event.leaving[0])
 
     def _open_shared(self, event: OwnConnection, server: SharedServer) -> Commands:
         context = self.context.fork()
@@ -182,6 +196,11 @@ class StrictHttpLayer(HttpLayer):
         yield from super().register_connection(command)
         if command.err:
             self._over.add(command.connection)
+
+
+def _is_leaving(end: layer.Layer) -> bool:
+    http2 = http2_of(end)
+    return isinstance(http2, StrictHttp2Client) and bool(http2.leaving)
 
 
 class RejectionTls(BulkTls, ClientTLSLayer):
@@ -245,6 +264,16 @@ class Destination(layer.Layer):
         client = self.context.client
         held = buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
         return held if to_client else held + waiting_bytes(self._http.streams.values())
+
+    def limit_copies(self, size: float) -> None:
+        """Forget copies of request bodies, the largest first, until the rest is no larger than `size` in all."""
+        copies = [
+            stream for stream in self._http.streams.values() if isinstance(stream, StrictStream) and stream.copied
+        ]
+        while copies and sum(len(stream.copied or b"") for stream in copies) > size:
+            largest = max(copies, key=lambda stream: len(stream.copied or b""))
+            largest.copied = None
+            copies.remove(largest)
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:

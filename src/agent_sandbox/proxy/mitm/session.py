@@ -126,7 +126,7 @@ class Session(LiveConnectionHandler):
         client = self.transports.get(self.client)
         to_client = client is None or asyncio.current_task() is not client.handler
         # Never pause both sides: each would wait for a window update that the other has to read.
-        while not self._paused and self._holds_much(to_client=to_client):
+        while self._holds_much(to_client=to_client) and not self._paused:
             self._paused = True
             self._moved.clear()
             try:
@@ -135,8 +135,10 @@ class Session(LiveConnectionHandler):
                 self._paused = False
 
     def _holds_much(self, *, to_client: bool) -> bool:
-        held = self.layer.held(to_client=to_client)
-        return held * max(1, self._engine.crowded) > self._engine.limits.held_bytes
+        held, most = self.layer.held(to_client=to_client), self._engine.limits.held_bytes / max(1, self._engine.crowded)
+        if not to_client:
+            self.layer.limit_copies(most - held)
+        return held > most
 
     def abort(self) -> None:
         """Reset the client's connection and all server connections opened for it."""

@@ -19,6 +19,7 @@ from mitmproxy.proxy.layers.http._events import (
     RequestTrailers,
     ResponseData,
     ResponseEndOfMessage,
+    ResponseHeaders,
     ResponseProtocolError,
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
@@ -30,11 +31,13 @@ from agent_sandbox.proxy.exchange.review import revoke
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.http1_client import NoResponse
+from agent_sandbox.proxy.mitm.http2_client import NotProcessed
 from agent_sandbox.proxy.mitm.shared_server import REFUSES_HTTP1, SharedServer, shared_server
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
+from agent_sandbox.proxy.tls.contexts import HTTP2
 from agent_sandbox.proxy.upstream.dialler import NotReached
 from agent_sandbox.proxy.wire.message import misspelt_framing
 
@@ -43,6 +46,8 @@ Carried = dict[Connection, Echoes]
 Opened = tuple[Any, Any]  # the connection, or why there is none
 ANSWERED = "the server sent its whole response before the end of the request"
 NOT_FORWARDED = "the server's response cannot be forwarded"
+SENT_TWICE = "the proxy had already sent it a second time; try again later"
+NOT_KEPT = "its body was too large for the proxy to keep and send again; try again"
 
 
 @dataclass
@@ -73,10 +78,11 @@ class OwnConnection(GetHttpConnection):
         self.echoes = echoes
         self.shared = shared
         self.carried: Carried = {}
+        self.leaving: list[Connection] = []  # take no more requests
 
     @override
     def connection_spec_matches(self, connection: Connection) -> bool:
-        if isinstance(connection, SharedServer):
+        if isinstance(connection, SharedServer) or connection in self.leaving:
             return False
         return super().connection_spec_matches(connection) and self.carried.get(connection) in (None, self.echoes)
 
@@ -91,6 +97,9 @@ class StrictStream(HttpStream, ExchangeOwner):
         self._limits = limits
         self.patience: commands.RequestWakeup | None = None
         self._is_bodyless = False
+        self._was_repeated = False
+        self.copied: bytearray | None = bytearray()
+        """The request body as far as it was sent over HTTP/2, for a server that does not process it. None: not kept."""
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
@@ -110,6 +119,8 @@ class StrictStream(HttpStream, ExchangeOwner):
         elif isinstance(event, events.Wakeup):
             yield from self._read_no_further("the request body did not arrive in time", status=408)
         else:
+            if isinstance(event, ResponseHeaders):
+                self.copied = None
             yield from super()._handle_event(event)
 
     def abort(self, denial: Denial) -> Commands:
@@ -134,7 +145,13 @@ class StrictStream(HttpStream, ExchangeOwner):
         if denial is not None:
             yield from self.abort(denial)
         else:
+            if isinstance(event, RequestData):
+                self._copy(event.data)
             yield from super().state_stream_request_body(event)
+
+    def _copy(self, data: bytes) -> None:
+        if self.copied is not None and self.context.server.alpn == HTTP2:
+            self.copied += data
 
     @override
     def state_stream_response_body(self, event: events.Event) -> Commands:
@@ -218,7 +235,9 @@ class StrictStream(HttpStream, ExchangeOwner):
         elif exchange is not None and isinstance(event, RequestEndOfMessage):
             # Forwarded or answered: free the quota and the memory before the server responds.
             data = self._flow.request.data
-            exchange.sent.count = len(data.content or b"") if self._flow.response is None else 0
+            body = (data.content or b"") if self._flow.response is None else b""
+            exchange.sent.count = len(body)
+            self._copy(body)
             exchange.held, data.content = False, None
 
     def _read_no_further(self, reason: str, *, status: int) -> Commands:
@@ -244,6 +263,8 @@ class StrictStream(HttpStream, ExchangeOwner):
         connection, error = yield from self._connect(shared)
         if error is REFUSES_HTTP1:
             connection, error = yield from self._connect(None)
+        if exchange is not None and exchange.aborted is None and self._was_repeated:
+            exchange.refuse_data(0)  # a policy that was loaded since may allow less than was sent before
         if exchange is not None and exchange.aborted is not None:
             error = NotReached(exchange.aborted.reason)
         if error:
@@ -260,9 +281,12 @@ class StrictStream(HttpStream, ExchangeOwner):
     def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
         if self.flow is not None and not self.flow.live:
             return  # the rest of an answer that was refused, which came in the same packet
-        if isinstance(event, NoResponse) and self._may_repeat:
+        if self._may_repeat(event):
             yield from self._repeat()
             return
+        if isinstance(event, NotProcessed) and self._flow.response is None:
+            why = SENT_TWICE if self._was_repeated else NOT_KEPT
+            event = ResponseProtocolError(event.stream_id, f"{event.message}; {why}", event.code)
         if isinstance(event, ResponseProtocolError):
             event = ResponseProtocolError(event.stream_id, safe_reason(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (
@@ -274,16 +298,29 @@ class StrictStream(HttpStream, ExchangeOwner):
         else:
             yield from super().handle_protocol_error(event)
 
-    @property
-    def _may_repeat(self) -> bool:
-        """Whether the server probably closed a used connection before it read a request that may be sent twice."""
+    def _may_repeat(self, event: RequestProtocolError | ResponseProtocolError) -> bool:
+        """Return whether to send the request again, which happens only once.
+
+        Either the server says that it did not process it, and its body was kept. Or the server probably closed a used
+        connection before it read a request that may be sent twice.
+        """
+        if isinstance(event, NotProcessed):
+            return self.copied is not None and not self._was_repeated
         server = self.context.server
-        was_used = isinstance(server, SharedServer) and server.was_used
+        was_used = isinstance(event, NoResponse) and isinstance(server, SharedServer) and server.was_used
         return was_used and self._is_bodyless and self._flow.request.data.method in REPEATABLE
 
     def _repeat(self) -> Commands:
-        if (yield from self.make_server_connection(shares=False)):
-            yield SendHttp(RequestHeaders(self.stream_id, self._flow.request, end_stream=True), self.context.server)
+        """Send the request again, as far as it was sent."""
+        body, self.copied, self._was_repeated = bytes(self.copied or b""), None, True
+        if not (yield from self.make_server_connection(shares=False)):
+            return
+        is_sent = self.client_state == self.state_done
+        head = RequestHeaders(self.stream_id, self._flow.request, end_stream=is_sent and not body)
+        yield SendHttp(head, self.context.server)
+        if body:
+            yield SendHttp(RequestData(self.stream_id, body), self.context.server)
+        if is_sent:
             yield SendHttp(RequestEndOfMessage(self.stream_id), self.context.server)
 
     @override

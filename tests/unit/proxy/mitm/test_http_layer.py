@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast, override
 
-import h2.config
-import h2.connection
 import pytest
 from mitmproxy.connection import Client, ConnectionState
 from mitmproxy.proxy import commands, events
@@ -27,7 +25,7 @@ from agent_sandbox.proxy.upstream.dialler import NotReached
 from agent_sandbox.proxy.wire.message import ResponseHead
 from http2client import fields as request_fields
 from lane_stage import OK
-from layer_harness import PLAIN, Deny, LetThrough, Malformed, Wait, Wire
+from layer_harness import PLAIN, Deny, LetThrough, Malformed, Wait, Wire, goaway, requests_at, server_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,14 +44,6 @@ HTTP2_OK = [(":status", "204")]
 
 def http_layer(wire: Wire) -> StrictHttpLayer:
     return wire.layer._http
-
-
-def server_end(wire: Wire) -> h2.connection.H2Connection:
-    """Return a server's end of the newest connection, which speaks HTTP/2 and has read what was sent."""
-    end = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
-    end.initiate_connection()
-    end.receive_data(wire.to_server)
-    return end
 
 
 def over_tls() -> Destination:
@@ -216,6 +206,52 @@ def test_keeps_idle_server_connections_up_to_the_limit() -> None:
         wire.server_sends(end.data_to_send())
     a, b, c, d, _ = wire.servers
     assert (wire.closed, c.connected, d.connected) == ([a, b], True, True)
+
+
+def leaving(wire: Wire, paths: list[str]) -> None:
+    """Have a server begin the response to each of these requests, and end its connection."""
+    for number, path in enumerate(paths):
+        wire.ask(path)
+        end = server_end(wire, number)
+        end.send_headers(1, HTTP2_OK)
+        wire.server_sends(end.data_to_send() + goaway(1), number)
+
+
+def test_closes_the_oldest_connection_that_is_ending_when_a_new_one_would_have_to_wait() -> None:
+    wire = Wire()
+    wire.server_alpn = b"h2"
+    leaving(wire, ["/a", "/b", "/c", "/d"])
+    wire.ask("/e")
+    assert (len(wire.servers), wire.closed) == (5, [])
+    wire.ask("/f")  # shares the fifth
+    assert (len(wire.servers), wire.closed) == (5, [])
+    wire.server_sends(goaway(3))
+    wire.ask("/g")
+    assert (len(wire.servers), wire.closed) == (6, [wire.servers[0]])
+    wire.closes(wire.servers[0])
+    assert wire.got() == b"204 reset "
+    assert requests_at(wire) == [b"GET /g "]
+
+
+def test_closes_no_connection_for_a_new_one_if_none_is_ending() -> None:
+    wire = Wire(Filled())
+    wire.server_alpn = b"h2"
+    for path in ("/secret-a", "/secret-b", "/secret-c", "/secret-d", "/secret-e", "/secret-f"):
+        wire.ask(path)
+    assert (len(wire.servers), wire.closed) == (6, [])
+
+
+def test_forgets_the_largest_copies_of_request_bodies_first() -> None:
+    wire = Wire()
+    wire.server_alpn = b"h2"
+    for size in (30, 50, 20, 0):
+        wire.ask(method="POST", body=bytes(size))
+    seen = []
+    for most in (100, 60, 20, -1):
+        wire.layer.limit_copies(most)
+        streams = cast("dict[int, StrictStream]", http_layer(wire).streams)
+        seen.append([None if stream.copied is None else len(stream.copied) for stream in streams.values()])
+    assert seen == [[30, 50, 20, 0], [30, None, 20, 0], [None, None, 20, 0], [None, None, None, 0]]
 
 
 def test_runs_a_nonblocking_hook_once() -> None:

@@ -299,6 +299,21 @@ async def test_each_session_reads_and_buffers_less_when_there_are_many() -> None
     assert session._holds_much(to_client=True)
 
 
+async def test_copies_of_request_bodies_get_the_room_that_is_left_even_while_one_side_is_paused() -> None:
+    stage = Stage(limits=Limits(crowd=1, held_bytes=1_000))
+    room: list[float] = []
+    stage.session.layer.held = lambda *, to_client: 300 + to_client  # type: ignore[method-assign]
+    stage.session.layer.limit_copies = room.append  # type: ignore[method-assign,assignment]
+    await stage.session.drain_writers()
+    assert room == []  # this task reads from a server
+    stage.session.transports[stage.session.client].handler = asyncio.current_task()
+    await stage.session.drain_writers()
+    stage.session._engine.sessions.update((stage, stage.session, room.append, 4))
+    stage.session._paused = True
+    await stage.session.drain_writers()
+    assert room == [700, -50]
+
+
 async def test_counts_a_session_only_while_it_serves() -> None:
     stage = Stage()
     serving = await started(stage)

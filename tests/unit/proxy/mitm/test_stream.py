@@ -24,7 +24,7 @@ from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached, Refused
 from http2_stage import chosen
-from layer_harness import Deny, LetThrough, Wait, Wire
+from layer_harness import Deny, LetThrough, Wait, Wire, goaway, requests_at, server_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -748,3 +748,154 @@ async def test_a_request_on_a_new_connection_is_not_repeated(stage: TwoKinds) ->
         writer.close()
         assert (await client.answer(number))[0] == "502"
         assert len(on.asked) == 1
+
+
+def http2(wire: Wire) -> Wire:
+    """Have the servers of a wire speak HTTP/2."""
+    wire.server_alpn = b"h2"
+    return wire
+
+
+def test_an_upload_whose_first_part_was_not_processed_goes_on_after_it_was_sent_again() -> None:
+    stream = Stream()
+    wire = http2(Wire(stream))
+    number = upload(wire, b"one ")
+    wire.more(number, b"two ")
+    wire.patient = True
+    wire.server_sends(goaway(0))
+    wire.more(number, b"three ")
+    wire.reached()
+    wire.more(number, b"four", ends=True)
+    assert (requests_at(wire, 0), requests_at(wire)) == ([b"POST /x one two ..."], [b"POST /x one two three four"])
+    assert (stream.ended, wire.closed) == ([], [wire.servers[0]])
+    end = server_end(wire)
+    end.send_headers(1, [(":status", "204")], end_stream=True)
+    assert answered(wire, end.data_to_send()) == b"204 "
+    assert stream.ended == ["204"]
+
+
+def test_an_upload_without_data_so_far_is_sent_again() -> None:
+    wire = http2(Wire())
+    number = wire.ask(method="POST", ends=False)
+    wire.server_sends(goaway(0))
+    wire.more(number, b"all", ends=True)
+    assert (requests_at(wire, 0), requests_at(wire)) == ([b"POST /x ..."], [b"POST /x all"])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_unprocessed_request_gets_502_if_its_body_was_not_kept(*, ends: bool) -> None:
+    stream = Stream()
+    wire = http2(Wire(stream))
+    number = wire.ask(method="POST", body=b"large", ends=ends)
+    wire.layer.limit_copies(4)
+    if not ends:
+        wire.more(number, b"x")
+    wire.server_sends(goaway(0))
+    assert reason(wire.got()) == (
+        "the request was not processed: the server ended the HTTP/2 connection (GOAWAY, NO_ERROR); "
+        "its body was too large for the proxy to keep and send again; try again"
+    )
+    if not ends:
+        wire.more(number, b"y", ends=True)
+    assert (stream.ended, len(wire.servers), wire.layer.idle) == (["502"], 1, True)
+
+
+def test_an_unprocessed_request_is_sent_again_only_once() -> None:
+    stream = Stream()
+    wire = http2(Wire(stream))
+    wire.ask(method="DELETE")
+    for _ in range(2):
+        assert stream.ended == []
+        wire.server_sends(goaway(0))
+    assert reason(wire.got()) == (
+        "the request was not processed: the server ended the HTTP/2 connection (GOAWAY, NO_ERROR); "
+        "the proxy had already sent it a second time; try again later"
+    )
+    assert (stream.ended, requests_at(wire, 0), requests_at(wire, 1)) == (["502"], *[[b"DELETE /x "]] * 2)
+
+
+def test_a_request_is_not_sent_again_after_its_response_has_begun() -> None:
+    stream = Stream()
+    wire = http2(Wire(stream))
+    wire.ask()
+    end = server_end(wire)
+    end.send_headers(1, [(":status", "200")])
+    wire.server_sends(end.data_to_send() + goaway(0))
+    assert (wire.got(), len(wire.servers)) == (b"200 reset ", 1)
+    assert stream.ended == ["the request was not processed: the server ended the HTTP/2 connection (GOAWAY, NO_ERROR)"]
+
+
+def test_a_request_that_a_reload_denies_is_not_sent_again(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    wire = http2(stage.wire)
+    wire.ask(method="POST", body=b"body")
+    wire.patient = True
+    wire.server_sends(goaway(0))
+    assert stage.replace() == 1
+    assert reason(wire.got()) == NO_MORE
+    wire.reached()
+    assert (requests_at(wire), stage.ended.ended) == ([], ["403"])
+
+
+def test_a_body_that_a_reload_no_longer_allows_is_not_sent_again(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    wire = http2(stage.wire)
+    wire.ask(method="POST", body=b"eleven bytes"[:11])
+    wire.patient = True
+    wire.server_sends(goaway(0))
+    assert stage.replace(PolicyTransition(old=stage.revision.old, new=policy(f"domains: [{TEN}]"))) == 0
+    wire.reached()
+    assert reason(wire.got()) == TOO_LARGE
+    assert (requests_at(wire), stage.ended.ended) == ([], ["413"])
+
+
+def test_an_upload_goes_on_after_its_server_has_said_goodbye() -> None:
+    wire = http2(Wire())
+    number = upload(wire, b"one ")
+    wire.server_sends(goaway(1))
+    wire.more(number, b"two", ends=True)
+    assert (requests_at(wire), wire.closed) == ([b"POST /x one two"], [])
+    end = server_end(wire)
+    end.send_headers(1, [(":status", "204")], end_stream=True)
+    assert answered(wire, end.data_to_send()) == b"204 "
+    assert wire.closed == wire.servers
+
+
+def test_an_early_response_ends_the_connection_of_a_server_that_has_said_goodbye() -> None:
+    wire = http2(Wire())
+    upload(wire)
+    end = server_end(wire)
+    end.send_headers(1, [(":status", "204")], end_stream=True)
+    assert answered(wire, goaway(1) + end.data_to_send()) == b"204 "
+    assert (requests_at(wire), wire.closed) == ([b"POST /x half... reset"], wire.servers)
+
+
+def test_a_client_that_leaves_while_its_request_is_sent_again_ends_it_on_both_sides() -> None:
+    stream = Stream()
+    wire = http2(Wire(stream))
+    number = wire.ask(method="POST", body=b"body")
+    wire.patient = True
+    wire.server_sends(goaway(0))
+    wire.h2.reset_stream(number)
+    wire.flush()
+    wire.reached()
+    assert (requests_at(wire), len(stream.ended), wire.layer.idle) == ([b"POST /x body reset"], 1, True)
+
+
+def test_reports_a_server_that_is_not_reached_again() -> None:
+    wire = http2(Wire(Stream()))
+    number = upload(wire)
+    wire.refuse_dial = NotReached("gone")
+    wire.server_sends(goaway(0))
+    wire.more(number, b"rest", ends=True)
+    assert (reason(wire.got()), len(wire.servers)) == ("gone", 1)
+
+
+def test_a_body_that_was_held_for_the_decision_is_sent_again(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    wire = http2(asked.wire)
+    asked.ask(body=READING, ends=True)
+    wire.server_sends(goaway(0))
+    assert requests_at(wire, 0) == requests_at(wire, 1) == [b"POST /graphql " + READING]
+    (exchange,) = wire.layer.exchanges
+    assert (exchange.sent.count, asked.ended.ended) == (len(READING), [])
