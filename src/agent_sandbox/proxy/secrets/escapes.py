@@ -78,16 +78,17 @@ def is_sign(char: int) -> bool:
     return not chr(char).isalnum()
 
 
-def unescaped(window: bytes) -> tuple[list[bytes], list[int], bytes]:
+def unescaped(char: int, window: bytes) -> tuple[list[bytes], list[int], bytes]:
     """Undo one escaping of signs in a lower-case text, whose first character must be an escaped sign.
 
-    Return the characters, where each ends, and the rest, which may be the beginning of another escaped sign.
+    Return the characters, where each ends, and the rest, which may be the beginning of another escaped sign. Stop where
+    they are no beginning of an escape sequence of `char`.
 
-    >>> unescaped(b"%252f")
-    ([b'%', b'2', b'f'], [3, 4, 5], b'')
+    >>> unescaped(ord("/"), b"%252f+%252f")
+    ([b'%', b'2', b'f'], [3, 4, 5], b'+%252f')
     """
-    chars, ends, at = list[bytes](), list[int](), 0
-    while at < len(window):
+    chars, ends, at, begun = list[bytes](), list[int](), 0, b""
+    while at < len(window) and begun in beginnings(char):
         here = window[at : at + SIGN_SIZES[0]]
         way = next((here[:size] for size in SIGN_SIZES if here[:size] in escaped_signs()), b"")
         if not way and (not chars or (window[at:] in SIGN_BEGINNINGS and at + len(here) == len(window))):
@@ -95,19 +96,20 @@ def unescaped(window: bytes) -> tuple[list[bytes], list[int], bytes]:
         at += len(way) or 1
         chars.append(escaped_signs()[way] if way else here[:1])
         ends.append(at)
+        begun += chars[-1]
     return chars, ends, window[at:]
 
 
 def escaped_twice(char: int, window: bytes) -> Iterator[int]:
     """Yield where in a lower-case text an escape sequence of the character ends whose signs are escaped again."""
-    chars, ends, rest = unescaped(window)
+    chars, ends, rest = unescaped(char, window)
     parts, places = (*chars, rest), (*ends, len(window))  # at the end of the data, the rest may stand for itself
     yield from (end for size, end in enumerate(places, 1) if b"".join(parts[:size]) in escapes(char))
 
 
 def begins_twice(char: int, window: bytes) -> bool:
     """Return whether a lower-case text may be the beginning of such an escape sequence."""
-    chars, _, rest = unescaped(window)
+    chars, _, rest = unescaped(char, window)
     begun = b"".join(chars)
     if begun not in beginnings(char) or (rest and rest not in SIGN_BEGINNINGS):
         return False

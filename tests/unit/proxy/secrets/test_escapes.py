@@ -48,21 +48,25 @@ def test_html_entities_are_known_with_and_without_semicolon() -> None:
 
 
 @each(
-    ("window", "chars", "ends", "rest"),
+    ("char", "window", "chars", "ends", "rest"),
     [
-        (b"%252f", b"%2f", [3, 4, 5], b""),
-        (b"&amp;#x2f;", b"&#x2f;", [5, 6, 7, 8, 9, 10], b""),
-        (b"\\\\u002f", b"\\u002f", [2, 3, 4, 5, 6, 7], b""),
-        (b"\\u0026amp%3b", b"&amp;", [6, 7, 8, 9, 12], b""),
-        (b"%25%2", b"%", [3], b"%2"),
-        (b"%25%2x", b"%%2x", [3, 4, 5, 6], b""),
-        (b"%2", b"", [], b"%2"),
-        (b"x%25", b"", [], b"x%25"),
-        (b"", b"", [], b""),
+        (b"/", b"%252f", b"%2f", [3, 4, 5], b""),
+        (b"/", b"&amp;#x2f;", b"&#x2f;", [5, 6, 7, 8, 9, 10], b""),
+        (b"/", b"\\\\u002f", b"\\u002f", [2, 3, 4, 5, 6, 7], b""),
+        (b"&", b"\\u0026amp%3b", b"&amp;", [6, 7, 8, 9, 12], b""),
+        (b"/", b"%25%2", b"%", [3], b"%2"),
+        (b"/", b"%25%2x", b"%%2x", [3, 4, 5, 6], b""),
+        (b"/", b"%252f%252f", b"%2f", [3, 4, 5], b"%252f"),
+        (b"/", b"\\\\u00ff", b"\\u00f", [2, 3, 4, 5, 6], b"f"),
+        (b"/", b"%2", b"", [], b"%2"),
+        (b"/", b"x%25", b"", [], b"x%25"),
+        (b"/", b"", b"", [], b""),
     ],
 )
-def test_undoes_one_level_of_escaping(window: bytes, chars: bytes, ends: list[int], rest: bytes) -> None:
-    found, places, left = unescaped(window)
+def test_undoes_one_level_of_escaping_as_far_as_it_may_be_the_character(
+    char: bytes, window: bytes, chars: bytes, ends: list[int], rest: bytes
+) -> None:
+    found, places, left = unescaped(char[0], window)
     assert (b"".join(found), places, left) == (chars, ends, rest)
 
 
