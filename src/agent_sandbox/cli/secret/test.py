@@ -1,14 +1,14 @@
 """`agent-sandbox secret test NAME`."""
 
 import os
+import shlex
 from pathlib import Path
 from secrets import token_hex
 from time import sleep
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
@@ -30,10 +30,9 @@ from agent_sandbox.runtime.traffic.record import Record, read_record
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
 SECONDS = 20
-# The last line of curl's output: the status, and the header that marks the proxy's own answers.
-ENDING = "\\n%{http_code} %header{x-agent-sandbox}"
 REFUSED = frozenset({401, 403})
 BAD_REQUEST, TOO_MANY = 400, 429  # only clients that are known have a limit of requests
+UNREACHED = 502  # mostly the proxy's own answer, and then the reason says why
 # A header whose name nobody else sends marks this request in the audit log.
 MARKER = "secret-test-"
 READS, PAUSE = 40, 0.25
@@ -57,45 +56,40 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
     address, marker = url or _address(project, held), f"{MARKER}{token_hex(8)}"
     # The agent can write ~/.curlrc, which could name another address, or one that never ends.
     curl = (
-        "curl",
-        "--disable",
-        "-sS",
-        "--max-time",
-        str(SECONDS),
-        "-H",
-        "Accept: application/json",
-        "-H",
-        "Git-Protocol: version=2",  # a git server then lists no branches
-        "-H",
-        f"{marker}: 1",
-        "-w",
-        ENDING,
-        "--",
-        address,
+        *("curl", "--disable", "-sS", "--path-as-is", "--max-time", str(SECONDS), "-o", "/dev/null"),
+        *("-H", "Accept: application/json"),
+        *("-H", "Git-Protocol: version=2"),  # a git server then lists no branches
+        *("-H", f"{marker}: 1", "--", address),
     )
     done = driver().run_in(agent, *curl)
-    body, _, ending = done.out.rpartition("\n")
-    status, _, mark = ending.partition(" ")
-    if not status.isdecimal() or status == "000":
-        why = printable(done.err.strip() or "no answer")
-        raise UserError([Problem(where=address, what=f"the request failed: {why}", hint="agent-sandbox proxy logs")])
-    if mark:
-        raise UserError([_denial(address, body)])
-    if problem := _unsent(project, held, marker):
-        raise UserError(
-            [Problem(where=address, what=f"the server answers {status}, but {problem.what}", hint=problem.hint)]
-        )
-    verdict = _verdict(int(status), bound.name)
-    say(f"{bound.name} was sent to {urlsplit(address).hostname}, which answers {status}{verdict}")
+    if done.code != 0:
+        raise UserError([_failed(address, done.err.strip())])
+    # The agent may have replaced curl, too: only the audit log says what was sent, and what the server answered.
+    record = _logged(project, marker, urlsplit(address))
+    if record is None:
+        what = f"whether {held.name} was sent is unknown: the audit log does not show the request"
+        hint = "with `inspect: false`, the proxy cannot inject secrets"
+        raise UserError([Problem(where=address, what=what, hint=hint)])
+    if record.decision != "allow":
+        explain = f"agent-sandbox policy explain {shlex.quote(address)}"
+        raise UserError([Problem(where=address, what=printable(record.reason), hint=explain)])
+    if record.status in {None, UNREACHED}:
+        raise UserError([_failed(address, record.reason)])
+    if problem := _unsent(project, held, record):
+        what = f"the server answers {record.status}, but {problem.what}"
+        raise UserError([Problem(where=address, what=what, hint=problem.hint)])
+    verdict = _verdict(record.status, bound.name)
+    say(f"{bound.name} was sent to {record.host}, which answers {record.status}{verdict}")
     return FIXABLE if verdict else DONE
 
 
-def _unsent(project: Project, secret: Bound, marker: str) -> Problem | None:
-    """Return why the marked request was not sent with the secret, None if it was."""
-    record = _logged(project, marker)
-    if record is None:
-        what = f"whether {secret.name} was sent is unknown: the audit log does not show the request"
-        return Problem(where="", what=what, hint="with `inspect: false`, the proxy cannot inject secrets")
+def _failed(address: str, why: str) -> Problem:
+    what = f"the request failed: {printable(why or 'no answer')}"
+    return Problem(where=address, what=what, hint="agent-sandbox proxy logs")
+
+
+def _unsent(project: Project, secret: Bound, record: Record) -> Problem | None:
+    """Return why the request was not sent with the secret, None if it was."""
     sent = [use.secret for use in record.secrets]
     if secret.name in sent:
         return None
@@ -106,19 +100,19 @@ def _unsent(project: Project, secret: Bound, marker: str) -> Problem | None:
     return Problem(where="", what=f"{secret.name} was not sent{instead}", hint=hint)
 
 
-def _logged(project: Project, marker: str) -> Record | None:
-    """Return the record of the marked request; it may follow the response by a moment."""
-    found: list[Record] = []
+def _logged(project: Project, marker: str, asked: SplitResult) -> Record | None:
+    """Return the record of the marked request to that address; it may follow the response by a moment."""
+    found, wanted = list[Record](), ("GET", asked.hostname, asked.path or "/")
 
     def take(line: str) -> None:
         record = read_record(line)
-        if record is not None and marker in record.headers.split(", "):
+        if record and (record.method, record.host, record.path) == wanted and marker in record.headers.split(", "):
             found.append(record)
 
     for _ in range(READS):
         read_log(project, take, "--tail", "100")
         if found:
-            return found[-1]
+            return found[0]
         sleep(PAUSE)
     return None
 
@@ -148,11 +142,3 @@ def _address(project: Project, secret: Bound) -> str:
         hint = f"name one: --url https://{next(iter(secret.hosts), 'HOST')}/PATH"
         raise UserError([Problem(where=secret.name, what="no harmless request is known for its hosts", hint=hint)])
     return f"https://{''.join(tests[known])}"
-
-
-def _denial(address: str, body: str) -> Problem:
-    try:
-        said = read_json(body)
-        return Problem(where=address, what=printable(str(said["reason"])), hint=printable(str(said.get("hint", ""))))
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return Problem(where=address, what="the proxy denies the request", hint="agent-sandbox proxy logs --denied")

@@ -14,12 +14,13 @@ URL = "https://api.openai.com/v1/models"
 
 
 LOGGED = {"time": "2026-01-31T10:00:00.000Z", "event": "request", "decision": "allow", "host": "api.openai.com"}
+LOGGED |= {"method": "GET", "path": "/v1/models"}
 
 
-def logged(*secrets: str, headers: str = "accept, secret-test-00ff", **fields: str) -> str:
+def logged(*secrets: str, headers: str = "accept, secret-test-00ff", status: int | None = 200, **fields: str) -> str:
     """Return a line of the audit log for a request with these secrets."""
     used = [{"secret": name, "kind": "bearer", "source": "file", "age_s": 1} for name in secrets]
-    return json.dumps(LOGGED | {"headers": headers, "secrets": used} | fields) + "\n"
+    return json.dumps(LOGGED | {"headers": headers, "secrets": used, "status": status} | fields) + "\n"
 
 
 @pytest.fixture
@@ -43,41 +44,45 @@ def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) 
         (503, 1, "503: that does not show whether it accepts the.key"),
     ],
 )
-def test_prints_the_status_that_the_server_answers(
+def test_prints_the_status_that_the_server_answers_whatever_curl_says(
     running: FakeDocker, ask: Ask, status: int, code: int, said: str
 ) -> None:
-    running.says("exec agent0000000 curl", out=f"a\nbody\n{status} ").says("log --file", out=logged("the.key"))
+    running.says("exec agent0000000 curl", out="200 \n").says("log --file", out=logged("the.key", status=status))
     answer = ask("secret", "test", "the.key")
     assert (answer.code, answer.out) == (code, "")
     assert answer.err == f"the.key was sent to api.openai.com, which answers {said}\n"
     (call,) = (call for call in running.calls if " curl --disable " in call)  # the agent can write ~/.curlrc
-    assert call.endswith(f" -H secret-test-00ff: 1 -w \\n%{{http_code}} %header{{x-agent-sandbox}} -- {URL}")
+    assert call.endswith(f" -H secret-test-00ff: 1 -- {URL}")
 
 
+ANSWERS = "the server answers 200, but the.key was not sent"
 UNNAMED = "  hint: no rule of the policy injects the.key yet; they inject its.key\n"
-UNLOGGED = "the audit log does not show the request\n  hint: with `inspect: false`, the proxy cannot inject secrets\n"
+UNLOGGED = (
+    "whether the.key was sent is unknown: the audit log does not show the request\n"
+    "  hint: with `inspect: false`, the proxy cannot inject secrets\n"
+)
 RULE = "agent-sandbox policy explain URL shows the rule that allows the request"
 
 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (logged(), f"the.key was not sent\n{UNNAMED}"),
+        (logged(), f"{ANSWERS}\n{UNNAMED}"),
+        (logged("other", "an.other"), f"{ANSWERS}; other, an.other was sent instead\n{UNNAMED}"),
+        (logged("the.key", headers="accept") + logged("the.key", headers="secret-test-00ffee"), UNLOGGED),
+        (logged("the.key", host="a.test") + logged("the.key", path="/") + logged("the.key", method="HEAD"), UNLOGGED),
+        (logged("the.key", status=None), "the request failed: no answer\n  hint: agent-sandbox proxy logs\n"),
         (
-            logged("other", "an.other"),
-            f"the.key was not sent; other, an.other was sent instead\n{UNNAMED}",
-        ),
-        (
-            logged("the.key", headers="accept") + logged("the.key", headers="secret-test-00ffee"),
-            f"whether the.key was sent is unknown: {UNLOGGED}",
+            logged("the.key", status=502, reason="cannot connect"),
+            "the request failed: cannot connect\n  hint: agent-sandbox proxy logs\n",
         ),
     ],
 )
 def test_fails_if_the_secret_was_not_sent(running: FakeDocker, ask: Ask, project: Path, lines: str, said: str) -> None:
-    running.says("exec agent0000000 curl", out="\n200 ").says("log --file", out=lines)
+    running.says("exec agent0000000 curl").says("log --file", out=lines)
     with_rule(project, "api.openai.com", "its.key")
     answer = ask("secret", "test", "the.key")
-    assert (answer.code, answer.err) == (1, f"error: {URL}: the server answers 200, but {said}")
+    assert (answer.code, answer.err) == (1, f"error: {URL}: {said}")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +92,8 @@ def test_fails_if_the_secret_was_not_sent(running: FakeDocker, ask: Ask, project
 def test_says_where_the_policy_injects_a_secret_that_was_not_sent(
     running: FakeDocker, ask: Ask, project: Path, host: str, hint: str
 ) -> None:
-    running.says("exec agent0000000 curl", out="\n404 ").says("log --file", out=logged(host="a.test"))
+    running.says("exec agent0000000 curl", out="")
+    running.says("log --file", out=logged(host="a.test", path="/ping", status=404))
     with_rule(project, host, "other")
     answer = ask("secret", "test", "other", "--url", "https://a.test/ping")
     what = "the server answers 404, but other was not sent"
@@ -109,29 +115,20 @@ def test_waits_for_the_record_of_the_request(running: FakeDocker, ask: Ask, monk
         (running.folder / "log").write_text(logged("the.key"))
 
     monkeypatch.setattr(module, "sleep", write)
-    running.says("exec agent0000000 curl", out="\n200 ")
+    running.says("exec agent0000000 curl")
     running.says("log --file", script=f"cat {running.folder / 'log'} 2>/dev/null")
     assert (ask("secret", "test", "the.key").code, len(pauses)) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (
-            '{"reason": "the proxy has no secret the.key", "hint": "agent-sandbox secret set"}',
-            f"error: {URL}: the proxy has no secret the.key\n  hint: agent-sandbox secret set\n",
-        ),
-        ("no JSON", f"error: {URL}: the proxy denies the request\n  hint: agent-sandbox proxy logs --denied\n"),
-    ],
-)
-def test_a_denial_is_reported_with_its_reason(running: FakeDocker, ask: Ask, body: str, said: str) -> None:
-    running.says("exec agent0000000 curl", out=f"{body}\n403 blocked")
+def test_a_denial_is_reported_with_its_reason(running: FakeDocker, ask: Ask) -> None:
+    denial = logged(decision="deny", reason="the proxy has no secret \x1b[2Jthe.key", status=403)
+    running.says("exec agent0000000 curl", out="200 \n").says("log --file", out=denial)
+    said = f"error: {URL}: the proxy has no secret \\x1b[2Jthe.key\n  hint: agent-sandbox policy explain {URL}\n"
     assert (ask("secret", "test", "the.key").code, ask("secret", "test", "the.key").err) == (1, said)
 
 
-@pytest.mark.parametrize("out", ["", "\n000 ", "what the agent likes"])
-def test_a_failed_request_is_reported(running: FakeDocker, ask: Ask, out: str) -> None:
-    running.says("exec agent0000000 curl", out=out, err="curl: (28) timed out\n", code=28)
+def test_a_failed_request_is_reported(running: FakeDocker, ask: Ask) -> None:
+    running.says("exec agent0000000 curl", out="200 \n", err="curl: (28) timed out\n", code=28)
     answer = ask("secret", "test", "the.key")
     what = f"error: {URL}: the request failed: curl: (28) timed out\n  hint: agent-sandbox proxy logs\n"
     assert (answer.code, answer.err) == (1, what)
@@ -140,8 +137,8 @@ def test_a_failed_request_is_reported(running: FakeDocker, ask: Ask, out: str) -
 def test_a_git_token_is_tested_with_the_start_of_a_fetch(running: FakeDocker, ask: Ask, project: Path) -> None:
     running.rules.clear()
     running.says(f"{PROGRAM} secret list", out=json.dumps([{"name": "git.token", "hosts": ["gitlab.com"]}]))
-    running.says("log --file", out=logged("git.token"))
-    with_containers(running, proxy="healthy", agent="healthy").says("exec agent0000000 curl", out="x\n200 ")
+    running.says("log --file", out=logged("git.token", host="gitlab.com", path="/me/app.git/info/refs"))
+    with_containers(running, proxy="healthy", agent="healthy").says("exec agent0000000 curl")
     git = "git: {access: read, auth: {secret: git.token}}"
     entry = f"{{name: gitlab, repos: [{{name: me/app, access: read}}, me/lib], {git}}}"
     (project / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: [github, {entry}]\n")
@@ -154,7 +151,8 @@ def test_a_git_token_is_tested_with_the_start_of_a_fetch(running: FakeDocker, as
 
 
 def test_requests_the_given_url(running: FakeDocker, ask: Ask) -> None:
-    running.says("exec agent0000000 curl", out="\n204 ").says("log --file", out=logged("other"))
+    running.says("exec agent0000000 curl", out="")
+    running.says("log --file", out=logged("other", host="a.test", path="/ping", status=204))
     answer = ask("secret", "test", "other", "--url", "https://a.test/ping")
     assert (answer.code, answer.err) == (0, "other was sent to a.test, which answers 204\n")
 
