@@ -224,7 +224,6 @@ def _asked_agent(folder: Path) -> str:
 def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:
     from agent_sandbox.cli.steps import missing_parts  # noqa: PLC0415 - the first time only
     from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
-    from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415
     from agent_sandbox.runtime.init.initialise import InitOptions  # noqa: PLC0415
 
     folder = path or Path.cwd()
@@ -235,7 +234,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         raise UserError([Problem(where=str(folder.absolute()), what="no stack in this directory", hint=hint)])
     if not dry_run:
         missing_parts.require_all_parts()  # before anything is written
-    options = InitOptions(agents=(agent,), path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    options = InitOptions(agents=(agent,), path=folder)
     prepared = write_stack(options, dry_run=dry_run)
     require_no_conflict(prepared)
     if quiet:

@@ -18,7 +18,6 @@ from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.images import images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.known_versions import remember_versions
 from agent_sandbox.runtime.host.newest import asking_npm, newest
@@ -67,10 +66,6 @@ def update(  # noqa: PLR0913 - each is an option
     wish = InitOptions(
         agents=project.agents,
         path=project.root,
-        title=None,
-        ide=None,
-        on_conflict=OnConflict.KEEP,
-        detect=False,
         pins=pins,
     )
     require_no_conflict(write_stack(wish, dry_run=True))  # before minutes of building

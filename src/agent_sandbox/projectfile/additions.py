@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from agent_sandbox.images import OWN_BASE, Additions
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.browser import CONTROLLERS, npm_with, packages_with
+from agent_sandbox.projectfile.checks import place_in
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.stack.engine import BUILD_KEY
 
@@ -17,9 +18,11 @@ def additions(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> Addi
     """Return the additions; `texts` has its build file by name. Raise UserError if it does not fit."""
     text = ""
     if spec.build_file is not None:
-        where = file.rpartition("/")[0] + f"/{spec.build_file}"
+        folder, _, own = file.rpartition("/")
+        where = f"{folder}/{spec.build_file}"
         if spec.build_file not in texts:
-            raise UserError([Problem(where=file, what=f"`{BUILD_KEY}` names a file that does not exist: {where}")])
+            at = place_in(texts.get(own, ""), file, BUILD_KEY)
+            raise UserError([Problem(where=at, what=f"`{BUILD_KEY}` names a file that does not exist: {where}")])
         text = texts[spec.build_file]
         _require_base(text, where)
     packages, npm = spec.packages, spec.tools.npm

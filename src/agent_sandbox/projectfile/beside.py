@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Self
 
@@ -13,7 +14,7 @@ from agent_sandbox.images import beside_image
 from agent_sandbox.policy.file.fields import Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
+from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, place_in, require_text
 from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, MIB, MOST_CPUS, MOST_MEMORY, MOST_PIDS, Limits
@@ -278,9 +279,10 @@ Besides = Annotated[dict[ServiceName, BesideSpec], AfterValidator(_fit_together)
 def build_texts(services: Mapping[str, BesideSpec], texts: Mapping[str, str], *, file: str) -> dict[str, str]:
     """Return the text of each service's build file; `texts` has them by name. Raise UserError if one is not there."""
     names = {name: one.build.file for name, one in services.items() if one.build}
-    folder = file.rpartition("/")[0]
+    folder, _, own = file.rpartition("/")
+    at, what = partial(place_in, texts.get(own, ""), file), "`beside: {}` names a file that does not exist: {}"
     problems = [
-        Problem(where=file, what=f"`beside: {name}` names a file that does not exist: {folder}/{build_file}")
+        Problem(where=at("beside", name, "build"), what=what.format(name, f"{folder}/{build_file}"))
         for name, build_file in names.items()
         if build_file not in texts
     ]

@@ -7,6 +7,9 @@ from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.parse.checking import place_of
+from agent_sandbox.policyfile.text.document import parse_document
+from agent_sandbox.policyfile.text.scalars import plain_or_decimal
 from agent_sandbox.projectfile.paths import IMAGE
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
@@ -34,6 +37,12 @@ def matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
         return str(value)
 
     return PlainValidator(checked)
+
+
+def place_in(text: str, file: str, *location: str | int) -> str:
+    """Return the file, the line and the column of a part of a valid project file."""
+    place = place_of(parse_document(text, file=file, plain=plain_or_decimal), location)
+    return f"{file}:{place.line}:{place.column}"
 
 
 BaseImage = Annotated[str, matching(IMAGE, "an image", "write `NAME:TAG` or `REGISTRY/NAME:TAG`"), TEXT]

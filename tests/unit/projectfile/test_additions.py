@@ -58,4 +58,4 @@ def test_rejects_a_dockerfile_whose_last_stage_starts_from_another_image(text: s
 def test_a_missing_dockerfile_is_reported() -> None:
     with pytest.raises(UserError) as error:
         added("dockerfile: D")
-    assert str(error.value) == f"{FILE}: `dockerfile` names a file that does not exist: .devcontainer/D"
+    assert str(error.value) == f"{FILE}:1:1: `dockerfile` names a file that does not exist: .devcontainer/D"

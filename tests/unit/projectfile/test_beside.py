@@ -79,8 +79,8 @@ beside:
 def test_reports_a_missing_build_file_with_its_service() -> None:
     text = "beside: {db: {build: {dockerfile: D}}, web: {build: {dockerfile: W}}}"
     with pytest.raises(UserError) as caught:
-        build_texts(parse_project_file(text, file=FILE).beside, {"W": "FROM x"}, file=FILE)
-    assert str(caught.value) == f"{FILE}: `beside: db` names a file that does not exist: .devcontainer/D"
+        build_texts(parse_project_file(text, file=FILE).beside, {"W": "FROM x", "sandbox.yaml": text}, file=FILE)
+    assert str(caught.value) == f"{FILE}:1:22: `beside: db` names a file that does not exist: .devcontainer/D"
 
 
 TAKEN = "is a name that the sandbox uses; use another name"

@@ -234,10 +234,7 @@ def _settle(project: Project, clone: Clone) -> tuple[Clone, Project]:
     options = InitOptions(
         agents=project.agents,
         path=clone.root,
-        title=None,
-        ide=None,
         on_conflict=OnConflict.REPLACE,
-        detect=False,
         services=False,
         dotenv=False,
         settings=project.settings,

@@ -23,7 +23,6 @@ def updated(project: Project, *, quiet: bool) -> Project:
     edited = is_outdated(project.root)
     if not (edited or foreign_images(project)):
         return project
-    from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415 - most stacks are current
     from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.trust.auto_trust import remember  # noqa: PLC0415 - as above
@@ -31,10 +30,6 @@ def updated(project: Project, *, quiet: bool) -> Project:
     wish = InitOptions(
         agents=agents_of(project.root, os.environ) or project.agents,
         path=project.root,
-        title=None,
-        ide=None,
-        on_conflict=OnConflict.KEEP,
-        detect=False,
     )
     prepared = prepare(wish, os.environ)
     if prepared.conflicts or prepared.protection.lost:

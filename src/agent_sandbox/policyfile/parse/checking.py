@@ -106,11 +106,11 @@ def _problems(
         # A check across several keys names the one at fault in `at`.
         location = (*details["loc"], *details.get("ctx", {}).get("at", ()))
         what, hint = words.get(details["type"], _as_pydantic_says)(details)
-        place = _place(document, location, is_key=details["type"] == "extra_forbidden")
+        place = place_of(document, location, is_key=details["type"] == "extra_forbidden")
         yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)
 
 
-def _place(document: Document, location: Location, *, is_key: bool) -> Place:
+def place_of(document: Document, location: Location, *, is_key: bool = False) -> Place:
     """Return the place of a part; a part of a short form has the place of the whole."""
     if location[-1:] == ("[key]",):
         location, is_key = location[:-1], True

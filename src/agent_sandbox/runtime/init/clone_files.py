@@ -7,7 +7,6 @@ from pathlib import Path
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.paths import OF_THIS_CLONE, PROJECT_FILE, SHARED, STACK
-from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
@@ -36,10 +35,6 @@ def plan_clone_files(root: Path, environ: Mapping[str, str]) -> Prepared | None:
     options = InitOptions(
         agents=agents_named(root) or choices.agents,
         path=root,
-        title=None,
-        ide=None,
-        on_conflict=OnConflict.KEEP,
-        detect=False,
         services=False,
     )
     return prepare(options, environ).only(OF_THIS_CLONE)

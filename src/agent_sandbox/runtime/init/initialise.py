@@ -28,7 +28,7 @@ from agent_sandbox.runtime.init import setup_notes
 from agent_sandbox.runtime.init.dotenv_choice import all_use_dotenv, dotenv_text, own_stacks, uses_dotenv
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, owner_of
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
-from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, settle
+from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, digest_of, settle
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
@@ -54,10 +54,10 @@ class InitOptions(Struct, frozen=True, kw_only=True):
 
     agents: tuple[str, ...]
     path: Path
-    title: str | None
-    ide: Ide | None
-    on_conflict: OnConflict
-    detect: bool
+    title: str | None = None
+    ide: Ide | None = None
+    on_conflict: OnConflict = OnConflict.KEEP
+    detect: bool = False
     # Whether a new policy names the services that the project's files show.
     services: bool = True
     # A model provider that the first policy allows, of those that the agent works with.
@@ -155,7 +155,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         all_use_dotenv=all_use_dotenv(project, choices, asked=options.dotenv, here=dotenv),
         settings=bool(record and record.settings) if options.settings is None else options.settings,
         protected=protection.paths,
-        project_file=chosen.digest,
+        project_file=digest_of(chosen.text),
     )
     workspace = _with_own_places(workspace, chosen, agents, environ, clone=clone)
     stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen))

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
@@ -38,32 +38,33 @@ IMAGE = frozenset(
         *("run", "sbin", "state", "sys", "tmp", "usr", "var", "workspace"),
     }
 )
+type Where = Callable[..., str]
 PARENT = "can be written, but not moved: something in it is masked"
 
 
 def own_mounts(
-    project: Path, asked: Iterable[tuple[str, bool]], environ: Mapping[str, str], *, others: Iterable[Path], file: str
+    project: Path, asked: Iterable[tuple[str, bool]], environ: Mapping[str, str], *, others: Iterable[Path], at: Where
 ) -> tuple[OwnMount, ...]:
     """Return the mounts for these paths, each with whether it is read-only; raise UserError with every problem.
 
-    `others` are the directories of other projects with a sandbox.
+    `others` are the directories of other projects with a sandbox; `at` gives the place of each path in the file.
     """
     found: list[OwnMount] = []
     problems: list[Problem] = []
     away = tuple(others)
-    for path, read_only in asked:
+    for number, (path, read_only) in enumerate(asked):
         source = place_of(project, path, environ)
         target = _target(path, source)
         why = _refusal(project, source, environ, away) or _target_refusal(path, target)
         if not why and not read_only and (acted_on := _acted_on(source)):
             why = f"programs on this machine act on {acted_on}, which the agent could then write"
         if why:
-            problems.append(Problem(where=file, what=f"`mounts`: {path}: {why}", hint="mount another directory"))
+            problems.append(Problem(where=at(number), what=f"`mounts`: {path}: {why}", hint="mount another directory"))
         found.append(OwnMount(source=str(source), target=target, read_only=read_only))
     targets = [mount.target for mount in found]
     twice = sorted({one for one in targets if targets.count(one) > 1})
-    problems += (Problem(where=file, what=f"`mounts`: two of them would be at {one}") for one in twice)
-    problems += (Problem(where=file, what=f"`mounts`: {one}") for one in _replaceable(found))
+    problems += (Problem(where=at(), what=f"`mounts`: two of them would be at {one}") for one in twice)
+    problems += (Problem(where=at(), what=f"`mounts`: {one}") for one in _replaceable(found))
     if problems:
         raise UserError(problems)
     return tuple(found)
@@ -168,21 +169,22 @@ def _acted_on(source: Path) -> str:
     return next((one.path for one in rows if is_there(source / one.path)), "")
 
 
-def own_masks(project: Path, paths: Iterable[str], protected: Sequence[Protected], *, file: str) -> tuple[Mask, ...]:
+def own_masks(project: Path, paths: Iterable[str], protected: Sequence[Protected], *, at: Where) -> tuple[Mask, ...]:
     """Return the masks for these paths of the project; raise UserError with every problem."""
     found: list[Mask] = []
     problems: list[Problem] = []
     walls = [one.path.casefold() for one in protected if one.access is Access.READ and not one.path.startswith("/")]
-    for asked in paths:
+    for number, asked in enumerate(paths):
         path = asked.removesuffix("/")
         if why := _mask_refusal(project, path, asked, walls):
-            problems.append(Problem(where=file, what=f"`mask`: {asked}: {why}"))
+            problems.append(Problem(where=at(number), what=f"`mask`: {asked}: {why}"))
         found.append(Mask(path=path, directory=asked.endswith("/") or (project / path).is_dir()))
     names = [mask.path.casefold() for mask in found]
-    for mask in found:
+    for number, mask in enumerate(found):
         within = [str(parent) for parent in PurePosixPath(mask.path.casefold()).parents]
         if names.count(mask.path.casefold()) > 1 or any(parent in names for parent in within):
-            problems.append(Problem(where=file, what=f"`mask`: {mask.path}: masked twice", hint="keep one of them"))
+            what = f"`mask`: {mask.path}: masked twice"
+            problems.append(Problem(where=at(number), what=what, hint="keep one of them"))
     if problems:
         raise UserError(problems)
     return tuple(found)

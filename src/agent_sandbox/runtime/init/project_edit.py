@@ -8,6 +8,7 @@ from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.beside import beside_services
+from agent_sandbox.projectfile.checks import place_in
 from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.paths import is_image
@@ -16,7 +17,7 @@ from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.render.record import Choices
 from agent_sandbox.runtime.host.agents import known_agents
-from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
+from agent_sandbox.runtime.init.project_file import Asked, Settled
 from agent_sandbox.runtime.project.project_file import additions_in, by_name, project_files
 from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.recorded import Ide
@@ -31,10 +32,11 @@ def require_setup(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> 
     """Raise UserError if the setup script is not there, or not visible inside."""
     script = PurePosixPath(spec.setup or "")
     hidden = [path for path in spec.mask if script.is_relative_to(path)]
-    if spec.setup and spec.setup not in texts:
-        raise UserError([Problem(where=file, what=f"`setup` names a file that does not exist: {spec.setup}")])
-    if spec.setup and hidden:
-        raise UserError([Problem(where=file, what=f"`setup` names a file that `mask` hides: {hidden[0]}")])
+    missing = spec.setup not in texts
+    if spec.setup and (missing or hidden):
+        why = f"does not exist: {spec.setup}" if missing else f"`mask` hides: {hidden[0]}"
+        where = place_in(texts[PROJECT_FILE], file, "setup")
+        raise UserError([Problem(where=where, what=f"`setup` names a file that {why}")])
 
 
 def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | None, *, title: str) -> Settled:
@@ -62,7 +64,7 @@ def edited(project: Path, before: str | None, asked: Asked, recorded: Choices | 
         added=additions_in(texts),
         spec=spec,
         beside=beside_services(spec.beside, by_name(texts), file=where),
-        digest=digest_of(after),
+        text=after,
         changes=(Change(path=PROJECT_FILE, verdict=verdict, before=before, after=after),) if after != before else (),
     )
 

@@ -40,7 +40,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Settled(Struct, frozen=True, kw_only=True):
-    """The parts of the stack, and the change of the project file. Without one, `spec` is None and `digest` is "".
+    """The parts of the stack, and the change of the project file. Without one, `spec` and `text` are None.
 
     What no option can say is in `spec` alone.
     """
@@ -53,7 +53,7 @@ class Settled(Struct, frozen=True, kw_only=True):
     added: Additions = field(default_factory=Additions)
     spec: "ProjectSpec | None" = None
     beside: tuple[Beside, ...] = ()
-    digest: str = ""
+    text: str | None = None
     changes: tuple[Change, ...] = ()
 
 

@@ -1,8 +1,9 @@
 """Apply the mounts, masks, variables, setup script and MCP servers of a project file to the facts about a project."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -31,16 +32,17 @@ def with_own_places(
     workspace = replace(workspace, mcp=spec.servers, beside=chosen.beside)
     if not (spec.mounts or spec.mask or spec.environment or spec.setup):
         return workspace
+    from agent_sandbox.projectfile.checks import place_in  # noqa: PLC0415 - few need it
     from agent_sandbox.runtime.init.own_places import own_masks, own_mounts, parents_of  # noqa: PLC0415 - few need it
 
-    file = str(Path(workspace.path) / PROJECT_FILE)
-    _require_free(spec.environment, agents, file)
+    at = partial(place_in, chosen.text or "", str(Path(workspace.path) / PROJECT_FILE))
+    _require_free(spec.environment, agents, at)
     others = [standing.root for standing in open_store(environ) if standing.root != project] if spec.mounts else []
-    masks = own_masks(project, spec.mask, workspace.protected, file=file)
+    masks = own_masks(project, spec.mask, workspace.protected, at=partial(at, "mask"))
     mounts = [(one.path, one.read_only) for one in spec.mounts]
     return replace(
         workspace,
-        mounts=own_mounts(project, mounts, environ, others=others, file=file),
+        mounts=own_mounts(project, mounts, environ, others=others, at=partial(at, "mounts")),
         masks=masks,
         protected=(() if workspace.in_volume else (*workspace.protected, *parents_of(masks, workspace.protected))),
         environment=spec.environment,
@@ -48,11 +50,11 @@ def with_own_places(
     )
 
 
-def _require_free(variables: Mapping[str, str], agents: Agents, file: str) -> None:
+def _require_free(variables: Mapping[str, str], agents: Agents, at: Callable[..., str]) -> None:
     taken = [name for name in variables if name.lower() in reserved_variables(agents)]
-    what = "`environment`: the sandbox sets {}"
     if taken:
-        raise UserError([Problem(where=file, what=what.format(name), hint="use another name") for name in taken])
+        what, hint = "`environment`: the sandbox sets {}", "use another name"
+        raise UserError([Problem(where=at("environment", one), what=what.format(one), hint=hint) for one in taken])
 
 
 def make_masked(project: Path, masks: Iterable[Mask]) -> None:

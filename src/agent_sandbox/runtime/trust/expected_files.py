@@ -22,10 +22,7 @@ def written_here(root: Path, agents: tuple[str, ...], environ: Mapping[str, str]
     options = InitOptions(
         agents=agents,
         path=root,
-        title=None,
-        ide=None,
         on_conflict=OnConflict.REPLACE,
-        detect=False,
         recorded=False,
         settings=False,
     )

@@ -25,8 +25,8 @@ def test_reports_a_missing_build_file_of_a_service(empty_project: Path, ask: Ask
     file.parent.mkdir()
     file.write_text("beside: {db: {build: {dockerfile: D}}}\n")
     answer = ask("project", "check")
-    missing = f"error: {PROJECT_FILE}: `beside: db` names a file that does not exist: .devcontainer/D\n"
-    assert (answer.code, answer.err) == (1, missing)
+    missing = f"`beside: db` names a file that does not exist: {file.parent / 'D'}"
+    assert (answer.code, answer.err) == (1, f"error: {file}:1:22: {missing}\n")
     (file.parent / "D").write_text("FROM debian:trixie-slim\n")
     assert ask("project", "check").err == f"{PROJECT_FILE}: ok\n"
 
@@ -37,3 +37,18 @@ def test_reports_a_missing_project_file(empty_project: Path, ask: Ask) -> None:
         1,
         f"error: {empty_project / PROJECT_FILE}: there is no project file\n{HINT}",
     )
+
+
+def test_refuses_what_up_refuses_with_its_line(empty_project: Path, ask: Ask) -> None:
+    file = empty_project / PROJECT_FILE
+    file.parent.mkdir()
+    for text, place, what, hint in (
+        ("ide: none\nmounts:\n  - path: ../none\n", "3:5", "`mounts`: ../none: there is no such file or directory", "m"),
+        ("mask:\n- a/b/\n", "2:3", "`mask`: a/b/: there is no directory a: create it first", ""),
+        ("environment:\n  CI: x\n  https_proxy: x\n", "3:16", "`environment`: the sandbox sets https_proxy", "use"),
+        ("setup: s.sh\n", "1:8", "`setup` names a file that does not exist: s.sh", ""),
+    ):
+        file.write_text(text)
+        answer = ask("project", "check")
+        hints = {"m": "  hint: mount another directory\n", "use": "  hint: use another name\n", "": ""}
+        assert (answer.code, answer.err) == (1, f"error: {file}:{place}: {what}\n{hints[hint]}")

@@ -30,9 +30,13 @@ def app(tmp_path: Path) -> Path:
     return tmp_path / "app"
 
 
+def at(*place: int) -> str:
+    return ":".join(["f", *map(str, place)])
+
+
 def mounts(app: Path, *asked: tuple[str, bool]) -> tuple[OwnMount, ...]:
     environ = {"HOME": str(app.parent / "home")}
-    return own_mounts(app, asked, environ, others=[app.parent / "other"], file="f")
+    return own_mounts(app, asked, environ, others=[app.parent / "other"], at=at)
 
 
 def refusal(app: Path, path: str, *, read_only: bool = True) -> str:
@@ -91,7 +95,7 @@ def test_rejects_mounts_that_would_weaken_the_sandbox(tmp_path: Path, path: str,
             listener.bind("socket")
         finally:
             os.chdir(here)
-    assert refusal(root / "app", path) == f"f: `mounts`: {path}: {why}; mount another directory"
+    assert refusal(root / "app", path) == f"f:0: `mounts`: {path}: {why}; mount another directory"
 
 
 @pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"])
@@ -101,7 +105,7 @@ def test_rejects_mounts_that_contain_files_of_agent_sandbox(app: Path, variable:
     environ = {"HOME": str(app.parent / "home"), variable: str(own.parent)}
     for path in ("../shared", "../shared/agent-sandbox"):
         with pytest.raises(UserError, match="contains files of agent-sandbox"):
-            own_mounts(app, [(path, True)], environ, others=[], file="f")
+            own_mounts(app, [(path, True)], environ, others=[], at=at)
 
 
 def test_rejects_mounts_with_files_of_agent_sandbox_reached_through_a_link(app: Path) -> None:
@@ -109,12 +113,12 @@ def test_rejects_mounts_with_files_of_agent_sandbox_reached_through_a_link(app: 
     link.symlink_to(app.parent / "shared")
     environ = {"HOME": str(link.parent), "XDG_STATE_HOME": str(link)}
     with pytest.raises(UserError, match="contains files of agent-sandbox"):
-        own_mounts(app, [("../shared", True)], environ, others=[], file="f")
+        own_mounts(app, [("../shared", True)], environ, others=[], at=at)
 
 
 def test_rejects_a_neighbour_called_home(app: Path) -> None:
     with pytest.raises(UserError, match="inside it would be at /home, which the sandbox uses"):
-        own_mounts(app, [("../home", True)], {"HOME": str(app.parent / "shared")}, others=[], file="f")
+        own_mounts(app, [("../home", True)], {"HOME": str(app.parent / "shared")}, others=[], at=at)
 
 
 def test_rejects_writable_mounts_of_a_directory_that_the_host_machine_acts_on(app: Path) -> None:
@@ -142,7 +146,7 @@ def test_rejects_two_mounts_with_the_same_target(app: Path) -> None:
 
 
 def masks(app: Path, *paths: str) -> tuple[Mask, ...]:
-    return own_masks(app, paths, WALLS, file="f")
+    return own_masks(app, paths, WALLS, at=at)
 
 
 def test_a_mask_is_a_directory_if_the_path_is_a_directory_or_ends_in_a_slash(app: Path) -> None:
@@ -176,7 +180,7 @@ def test_rejects_masks_that_could_be_undone_or_hide_a_protected_path(tmp_path: P
     os.mkfifo(root / "pipe")
     with pytest.raises(UserError) as error:
         masks(root, path)
-    assert str(error.value) == f"f: `mask`: {path}: {why}"
+    assert str(error.value) == f"f:0: `mask`: {path}: {why}"
 
 
 @each("paths", [("src", "src/"), ("src", "SRC"), ("src/", "src/x")])

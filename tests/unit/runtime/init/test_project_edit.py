@@ -9,7 +9,7 @@ from agent_sandbox.projectfile.editing import NEW
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import Record
 from agent_sandbox.runtime.init.project_edit import edited
-from agent_sandbox.runtime.init.project_file import Asked, Settled, digest_of
+from agent_sandbox.runtime.init.project_file import Asked, Settled
 from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.recorded import Ide
 from project_files import FIRST, SECOND, asked, record, write
@@ -25,7 +25,7 @@ def test_the_first_option_creates_a_project_file_with_the_recorded_choices(tmp_p
     found = settled(tmp_path, asked(cpus="1.5"), record())
     (change,) = found.changes
     assert change.after == f"{NEW}agents: [{FIRST}]\nide: jetbrains\nlimits:\n  memory: 2g\n  cpus: 1.5\n"
-    assert (found.digest, found.title) == (digest_of(change.after), "Before")
+    assert (found.text, found.title) == (change.after, "Before")
     assert found.limits == limits({"memory": "2g", "cpus": "1.5"})
 
 
@@ -33,7 +33,7 @@ def test_the_project_file_decides_what_no_option_sets(tmp_path: Path) -> None:
     write(tmp_path, "name: Mine # c\nlimits: {memory: 3g}\n")
     found = settled(tmp_path, asked(), None)
     assert (found.limits, found.ide, found.title) == (limits({"memory": "3g"}), Ide.VSCODE, "Mine")
-    assert (found.digest, found.changes) == (digest_of("name: Mine # c\nlimits: {memory: 3g}\n"), ())
+    assert (found.text, found.changes) == ("name: Mine # c\nlimits: {memory: 3g}\n", ())
 
 
 def test_adds_the_recorded_choices_of_an_earlier_init_to_the_project_file(tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_rejects_a_setup_script_that_is_missing_or_masked(tmp_path: Path) -> Non
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)
     file = tmp_path / PROJECT_FILE
-    assert str(error.value) == f"{file}: `setup` names a file that does not exist: scripts/a.sh"
+    assert str(error.value) == f"{file}:1:8: `setup` names a file that does not exist: scripts/a.sh"
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").write_text("")
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)
-    assert str(error.value) == f"{file}: `setup` names a file that `mask` hides: scripts/"
+    assert str(error.value) == f"{file}:1:8: `setup` names a file that `mask` hides: scripts/"
     write(tmp_path, "setup: scripts/a.sh\n")
     spec = settled(tmp_path, asked(), None).spec
     assert spec
@@ -85,9 +85,8 @@ def test_reads_the_dockerfile_beside_the_project_file(tmp_path: Path) -> None:
     write(tmp_path, "dockerfile: Dockerfile\n")
     with pytest.raises(UserError) as error:
         settled(tmp_path, asked(), None)
-    assert (
-        str(error.value) == f"{PROJECT_FILE}: `dockerfile` names a file that does not exist: .devcontainer/Dockerfile"
-    )
+    what = "`dockerfile` names a file that does not exist: .devcontainer/Dockerfile"
+    assert str(error.value) == f"{PROJECT_FILE}:1:13: {what}"
     (tmp_path / PROJECT_FILE).with_name("Dockerfile").write_text("FROM ${AGENT_SANDBOX_BASE}\n")
     assert settled(tmp_path, asked(), None).added.build_file == "FROM ${AGENT_SANDBOX_BASE}\n"
 

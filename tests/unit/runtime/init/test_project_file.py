@@ -16,7 +16,7 @@ from project_files import FIRST, asked, record, write
 
 def test_needs_no_project_file_without_options(tmp_path: Path) -> None:
     found = settle(tmp_path, asked(), None, title="")
-    assert (found.limits, found.ide, found.title, found.digest, found.changes) == (DEFAULT, Ide.VSCODE, "", "", ())
+    assert (found.limits, found.ide, found.title, found.text, found.changes) == (DEFAULT, Ide.VSCODE, "", None, ())
     found = settle(tmp_path, asked(), record(), title="Before")
     assert (found.limits.memory, found.ide, found.title, found.changes) == (2 * GIB, Ide.JETBRAINS, "Before", ())
 

@@ -51,8 +51,8 @@ def test_passes_variables_to_the_agent_and_rejects_those_that_the_sandbox_sets(t
     with pytest.raises(UserError) as error:
         init(root)
     assert str(error.value).splitlines() == [
-        f"{root / PROJECT_FILE}: `environment`: the sandbox sets {name}; use another name"
-        for name in ("https_Proxy", "SSL_CERT_FILE")
+        f"{root / PROJECT_FILE}:1:{column}: `environment`: the sandbox sets {name}; use another name"
+        for column, name in ((28, "https_Proxy"), (53, "SSL_CERT_FILE"))
     ]
 
 
