@@ -305,12 +305,13 @@ def test_reports_an_invalid_policy_and_what_the_proxy_does(
 
 
 def test_names_the_file_of_an_invalid_layer(
-    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], fenced: Path
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], fenced: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (up.rules != [], project.exists()) == (True, True)
     layer = fenced / "etc" / "policy.yaml"
     layer.parent.mkdir()
     layer.write_text("domainz: []\nservicez: []\n")
+    monkeypatch.setattr("agent_sandbox.cli.status.bound_by", lambda *_: {str(layer.parent.resolve())})
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
     kept = "invalid: agent-sandbox policy check; the proxy uses the last valid one until it restarts"
@@ -425,8 +426,9 @@ def test_reports_a_layer_that_the_stack_was_made_without(
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
     assert exit_code(status) == 0
-    told = f"  {fenced}/etc/policy.yaml exists, but the stack was made without it: "
-    assert any(line.startswith(told) for line in capsys.readouterr().out.splitlines())
+    told = f"  {fenced}/etc/policy.yaml exists, but the stack was made without it: agent-sandbox up"
+    shown = capsys.readouterr().out.splitlines()
+    assert (told in shown, [line for line in shown if " edited since " in line]) == (True, [])
     assert exit_code(lambda: status(json=True)) == 0
     assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1
 

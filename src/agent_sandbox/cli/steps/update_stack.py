@@ -9,29 +9,31 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.project_file import is_outdated
+from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import foreign_images, open_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
+MOUNTS = "mount the policies of this machine"
+
 
 def updated(project: Project, *, quiet: bool) -> Project:
-    """Return the trusted project, updated if another version, or another text of the project file, made its stack.
+    """Return the trusted project, updated if another version, another project file or fewer layers made its stack.
 
     Edited files and a protection that would end need a decision: then nothing is written, and `init` explains.
     """
     edited = is_outdated(project.root)
-    if not (edited or foreign_images(project)):
+    foreign = foreign_images(project)
+    if not (edited or foreign or unmounted_layers(project, os.environ)):
         return project
-    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - most stacks are current
     from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.trust.auto_trust import remember  # noqa: PLC0415 - as above
 
-    wish = InitOptions(
-        agents=agents_of(project.root, os.environ) or project.agents,
-        path=project.root,
-    )
-    prepared = prepare(wish, os.environ)
+    agents = agents_of(project.root, os.environ) or project.agents
+    prepared = prepare(InitOptions(agents=agents, path=project.root), os.environ)
+    files = ", ".join(prepared.texts)
     if prepared.conflicts or prepared.protection.lost:
         if edited:
             hint = f"agent-sandbox init shows what keeps {STACK} from being updated"
@@ -42,7 +44,7 @@ def updated(project: Project, *, quiet: bool) -> Project:
     with project_lock(project.root, state_directory(os.environ)):
         prepared.write()
         remember(open_store(os.environ), prepared, look(project.root, os.environ))
-    if not quiet:
-        files = ", ".join(change.path for change in prepared.changes if change.writes)
-        say(f"updated {files} to match {PROJECT_FILE}" if edited else f"updated {files} to agent-sandbox {__version__}")
+    if files and not quiet:
+        why = f"match {PROJECT_FILE}" if edited else f"agent-sandbox {__version__}" if foreign else MOUNTS
+        say(f"updated {files} to {why}")
     return open_project(project.root, cwd=project.root)

@@ -1,6 +1,6 @@
 """Load a project's policy with this machine's layers: the user's and the organisation's."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 FILE = "policy.yaml"
 
 
-def load_here(policy: Path, environ: Mapping[str, str]) -> "Policy":
-    """Load a policy with this machine's layers; raise UserError with the problems of all of them."""
-    return load_cached(policy, layers=layers_here(environ, beside=policy), cache_dir=_cache_dir(environ))
+def load_here(policy: Path, environ: Mapping[str, str], *, mounted: Collection[str] | None = None) -> "Policy":
+    """Load a policy with this machine's layers; raise UserError with the problems of all of them.
+
+    With `mounted`, leave out those in other directories.
+    """
+    layers = layers_here(environ, beside=policy)
+    if mounted is not None:
+        layers = tuple(layer for layer in layers if str(layer.path.parent.resolve()) in mounted)
+    return load_cached(policy, layers=layers, cache_dir=_cache_dir(environ))
 
 
 def require_here(policy: Path, environ: Mapping[str, str]) -> None:

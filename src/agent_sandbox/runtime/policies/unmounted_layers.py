@@ -9,13 +9,15 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.policies.layers import layers_here
 from agent_sandbox.runtime.project.installed import bound_by
 
-LEFT_OUT = "{} exists, but the stack was made without it: {}, then agent-sandbox up"
+LEFT_OUT = "{} exists, but the stack was made without it: {}"
 
 
-def unmounted_layers(project: Project, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a note for each layer that did not exist when `init` made the stack."""
+def unmounted_layers(
+    project: Project, environ: Mapping[str, str], *, mending: str = "agent-sandbox up"
+) -> tuple[str, ...]:
+    """Return a note for each layer that did not exist when the stack was made, with the command that mounts it."""
     bound = bound_by(project.root, "proxy")
     here = layers_here(environ, beside=project.policy)
     return tuple(
-        LEFT_OUT.format(layer.path, project.init) for layer in here if str(layer.path.parent.resolve()) not in bound
+        LEFT_OUT.format(layer.path, mending) for layer in here if str(layer.path.parent.resolve()) not in bound
     )

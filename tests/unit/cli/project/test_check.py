@@ -43,7 +43,7 @@ def test_refuses_what_up_refuses_with_its_line(empty_project: Path, ask: Ask) ->
     file = empty_project / PROJECT_FILE
     file.parent.mkdir()
     for text, place, what, hint in (
-        ("ide: none\nmounts:\n  - path: ../none\n", "3:5", "`mounts`: ../none: there is no such file or directory", "m"),
+        ("mounts:\n  - path: ../none\n", "2:5", "`mounts`: ../none: there is no such file or directory", "m"),
         ("mask:\n- a/b/\n", "2:3", "`mask`: a/b/: there is no directory a: create it first", ""),
         ("environment:\n  CI: x\n  https_proxy: x\n", "3:16", "`environment`: the sandbox sets https_proxy", "use"),
         ("setup: s.sh\n", "1:8", "`setup` names a file that does not exist: s.sh", ""),

@@ -12,6 +12,7 @@ from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
+from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import foreign_images
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from fake_stack import trust
@@ -92,6 +93,21 @@ def test_an_edited_stack_keeps_a_project_file_from_being_applied(empty_project: 
     assert str(error.value) == (
         f"{empty_project / PROJECT_FILE}: not applied; agent-sandbox init shows what keeps {STACK} from being updated"
     )
+
+
+def test_a_start_mounts_a_policy_of_the_user_that_came_later(
+    empty_project: Path, ask: Ask, fenced: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("init", AGENT).code == 0
+    (fenced / "etc").mkdir()
+    (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
+    project = updated(open_trusted(None, cwd=empty_project), quiet=False)
+    assert capsys.readouterr().err.endswith(f"updated {STACK} to mount the policies of this machine\n")
+    assert unmounted_layers(project, os.environ) == ()
+    written = (empty_project / STACK).stat()
+    assert unseen_in(empty_project, os.environ) == ()
+    assert updated(project, quiet=False).root == project.root
+    assert ((empty_project / STACK).stat(), capsys.readouterr().err) == (written, "")
 
 
 def test_does_not_write_a_stack_of_this_version(empty_project: Path, ask: Ask) -> None:

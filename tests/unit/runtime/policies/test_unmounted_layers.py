@@ -18,8 +18,8 @@ def test_reports_a_layer_that_the_stack_was_made_without(tmp_path: Path, monkeyp
     project = read_project(tmp_path)
     assert unmounted_layers(project, environ) == ()
     (folder / "policy.yaml").touch()
-    mended = "agent-sandbox init claude, then agent-sandbox up"
-    told = f"{folder}/policy.yaml exists, but the stack was made without it: {mended}"
-    assert unmounted_layers(project, environ) == (told,)
+    told = f"{folder}/policy.yaml exists, but the stack was made without it: "
+    assert unmounted_layers(project, environ) == (f"{told}agent-sandbox up",)
+    assert unmounted_layers(project, environ, mending="do it") == (f"{told}do it",)
     file.write_text(f"{record}services: {{proxy: {{volumes: [{{source: '{folder}'}}]}}}}")
     assert unmounted_layers(project, environ) == ()

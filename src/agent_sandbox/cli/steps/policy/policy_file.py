@@ -70,5 +70,5 @@ def require_policy(project: "Project") -> None:
     from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     require_here(shown(project.policy, cwd=Path.cwd()), os.environ)
-    for layer in unmounted_layers(project, os.environ):
+    for layer in unmounted_layers(project, os.environ, mending=f"{project.init}, then agent-sandbox up"):
         say(layer)

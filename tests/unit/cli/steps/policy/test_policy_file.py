@@ -60,7 +60,9 @@ def test_require_policy_warns_about_unmounted_layers_and_rejects_invalid_ones(
     folder.mkdir()
     (folder / "policy.yaml").write_text("deny: [a.test]")
     require_policy(read_project(project))
-    assert capsys.readouterr().err.startswith(f"{folder}/policy.yaml exists, but the stack was made without it: ")
+    init = "agent-sandbox init aider, then agent-sandbox up"
+    told = f"{folder}/policy.yaml exists, but the stack was made without it: {init}\n"
+    assert capsys.readouterr().err == told
     (folder / "policy.yaml").write_text("deny: [*]")
     with pytest.raises(UserError):
         require_policy(read_project(project))
