@@ -17,6 +17,8 @@ from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
+LACKING = f"{POLICY} does not name the service `{{0}}`: agent-sandbox policy allow {{0}}"
+
 
 def notes(
     changes: Sequence[Change],
@@ -34,7 +36,7 @@ def notes(
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
-        *_missing_services(by_path[POLICY], (*agents.services, *providers)),
+        *(LACKING.format(name) for name in missing_services(changes, (*agents.services, *providers))),
         *_missing_provider(by_path[POLICY], agents),
         *_shown_services(by_path[POLICY], offered),
         *_offers(by_path[POLICY], offered),
@@ -58,13 +60,11 @@ def _doubtful(change: Change) -> Iterator[str]:
             yield f"{DEVCONTAINER}:{present.line_of(key)}: `{key}` {why}; agent-sandbox keeps it"
 
 
-def _missing_services(change: Change, services: Sequence[str]) -> Iterator[str]:
-    if change.verdict is Verdict.WRITTEN:
-        return
-    named = _services(change.after)
-    for service in services:
-        if named is not None and service not in named:
-            yield f"{POLICY} does not name the service `{service}`: agent-sandbox policy allow {service}"
+def missing_services(changes: Sequence[Change], services: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the services that a policy that existed before does not name; none if it is invalid."""
+    change = next(change for change in changes if change.path == POLICY)
+    named = None if change.verdict is Verdict.WRITTEN else _services(change.after)
+    return () if named is None else tuple(name for name in services if name not in named)
 
 
 def _shown_services(change: Change, offered: Offered) -> Iterator[str]:

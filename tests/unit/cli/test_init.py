@@ -2,6 +2,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli import init as module
 from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.http.request import Request
@@ -19,6 +22,7 @@ from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.trust.expected_files import written_here
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from fake_tty import Person
 from run_cli import Ask
 from table_tests import each
 
@@ -727,3 +731,21 @@ def test_without_a_usable_trust_folder_nothing_is_written(
     monkeypatch.setenv("XDG_STATE_HOME", str(empty_project / "state"))
     assert "this folder is in the project, where the agent could trust projects for you" in ask("init", AGENTS[0]).err
     assert [path.name for path in empty_project.iterdir()] == ["state"]
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_offers_the_service_of_a_second_agent_at_a_terminal(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    assert ask("init", "claude").code == 0
+    policy = empty_project / POLICY
+    before = policy.read_text()
+    monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+    monkeypatch.setattr(sys, "stdin", Person(f"{answer}\nn\n"))
+    said = ask("init", "claude", "codex")
+    assert f"note: {POLICY} does not name the service `codex`: agent-sandbox policy allow codex\n" in said.err
+    assert said.err.endswith("Allow the service `codex`, which codex needs for its API? [y/N] ")
+    changed = policy.read_text() != before
+    assert (said.code, changed, "\n  - codex" in policy.read_text()) == (0, answer == "y", answer == "y")
+    assert unseen_in(empty_project, os.environ) == ()
+    assert ask("init", "claude", "codex").err.count("Allow the service") == (answer == "n")
