@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 LABEL = re.compile(r" *(?:error|warning|note|hint|careful|because): (?=\S)")
 COLUMN = re.compile(r"\S {2,}(?=\S)")
 WORD = re.compile(r"\s*\S+")
+LEAST = 4  # of an indent that makes room for a long word
 NARROWEST = 20  # on a narrower terminal nothing is wrapped
 FARTHEST = 48  # no column begins further right
 DEEP = 8  # a line that is indented as far already continues a column
@@ -72,12 +73,16 @@ def hanging_indent(line: str, width: int) -> int:
 def wrapped(line: str, width: int, whole: Sequence[tuple[int, int]] = ()) -> tuple[int, Iterator[tuple[int, int]]]:
     """Return the hanging indent, and where in the line each row begins and ends.
 
-    Words and the parts in `whole` are never broken; one that is too wide gets a row to itself.
+    Words and the parts in `whole` are never broken; one that is too wide for its column moves all rows to the left, and
+    one that is too wide for any row gets a row to itself.
     """
     if not width or cells(line) <= width:
         return 0, iter(((0, len(line)),))
-    indent = hanging_indent(line, width)
-    return indent, _rows(line, width, indent, _words(line, whole))
+    words = tuple(_words(line, whole))
+    widest = max((cells(line[begins:ends].lstrip()) for begins, ends in words), default=0)
+    indent, room = hanging_indent(line, width), width - widest
+    indent = room if LEAST <= room < indent else indent
+    return indent, _rows(line, width, indent, words)
 
 
 def _words(line: str, whole: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -92,7 +97,7 @@ def _words(line: str, whole: Sequence[tuple[int, int]]) -> Iterator[tuple[int, i
         yield begins, ends
 
 
-def _rows(line: str, width: int, indent: int, words: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _rows(line: str, width: int, indent: int, words: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     start = end = used = 0
     one_row = True
     for begins, ends in words:

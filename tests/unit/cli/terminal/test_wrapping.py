@@ -134,3 +134,12 @@ def test_a_terminal_knows_its_width() -> None:
     finally:
         os.close(leader)
         os.close(follower)
+
+
+def test_a_word_that_is_too_wide_for_its_column_moves_the_rows_to_the_left() -> None:
+    image = "agent-sandbox/agent-claude-codex-1000-1000-0123456789abcdef:0.1.0"
+    assert rows(f"  agent      healthy  {image}  restarted once", 80) == [
+        "  agent      healthy",
+        f"               {image}",
+        "               restarted once",
+    ]
