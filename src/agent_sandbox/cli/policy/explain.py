@@ -1,7 +1,9 @@
 """`agent-sandbox policy explain METHOD URL`."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
+from itertools import groupby, zip_longest
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -11,6 +13,7 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import parts_of, styled
+from agent_sandbox.cli.terminal.wrapping import width_of
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY, WITHOUT, for_git
@@ -72,7 +75,7 @@ def explain(  # noqa: PLR0913 - each is an option
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:
-        emit_lines(as_text(answer, file=where))
+        emit_lines(as_text(answer, file=where, width=width_of(sys.stdout, os.environ)))
 
 
 def as_json(answer: Explanation) -> dict[str, Any]:
@@ -116,12 +119,20 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"entry": choice.entry, "instead_of": place, "closes_others": choice.closes_others}
 
 
-def as_text(answer: Explanation, *, file: Path) -> Iterator[str]:
-    """Yield the answer as text: effect, differing part, reason, nearest rules, how to allow it."""
-    effect = answer.decision.effect
-    yield styled((effect, effect), f"  {answer.method} {answer.url}", fixed=True)
-    if answer.carets:
-        yield styled(f"{'':<{len(effect)}}  ", (answer.carets, effect), fixed=True)
+def as_text(answer: Explanation, *, file: Path, width: int = 0) -> Iterator[str]:
+    """Yield the answer as text: effect, differing part, reason, nearest rules, how to allow it.
+
+    A terminal of `width` columns would move the carets away from a longer request, so its differing part is coloured.
+    """
+    effect, lead = answer.decision.effect, len(answer.decision.effect) + 2
+    line = f"{answer.method} {answer.url}"
+    if answer.carets and 0 < width < lead + len(line):
+        marked = groupby(zip_longest(line, answer.carets[: len(line)], fillvalue=" "), key=lambda pair: pair[1])
+        runs = [("".join(sign for sign, _ in run), effect if mark == "^" else "") for mark, run in marked]
+        yield styled((effect, effect), "  ", *runs, fixed=True)
+    else:
+        yield styled((effect, effect), f"  {line}", fixed=True)
+        yield from (styled(f"{'':<{lead}}", (answer.carets, effect), fixed=True),) if answer.carets else ()
     yield from columns((*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file)))
 
 

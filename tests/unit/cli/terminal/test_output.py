@@ -147,6 +147,13 @@ def test_explain_on_a_real_terminal(policy: Path) -> None:
     ]
 
 
+def test_explain_colours_what_differs_in_a_request_that_is_longer_than_the_terminal(policy: Path) -> None:
+    shown = on_terminal(*EXPLAIN, "GET", "https://a.test/other/0123", folder=policy.parent, columns=30)
+    request, because, *_ = shown.splitlines()
+    assert request == f"{RED}deny{END}  GET https://a.test/{RED}other/0123{END}"
+    assert because.startswith(f"  {BOLD}because{END}")
+
+
 def test_without_colour_a_real_terminal_gets_no_escape_codes(policy: Path) -> None:
     never = ("--color", "never", *EXPLAIN)
     for argv, environ in ((never, {}), (EXPLAIN, {"NO_COLOR": "1"}), (EXPLAIN, {"TERM": "dumb"})):
@@ -224,7 +231,10 @@ def test_a_terminal_shows_the_words_of_a_pipe_within_its_width(
                 patched.setattr(sys, "stderr", screen)
                 assert ask(*argv).code == piped.code
             shown = CODES.sub("", screen.getvalue())
-            assert sorted(shown.split()) == sorted(f"{piped.out}{piped.err}".split()), argv
+            # Carets below a request that is wider than the terminal are colours there.
+            both = (shown, f"{piped.out}{piped.err}")
+            said, expected = (sorted(word for word in text.split() if word.strip("^")) for text in both)
+            assert said == expected, argv
             # A command to copy, a line above its carets and a word that fits nowhere stay in one piece.
             fixed = {line.strip() for line in f"{piped.out}{piped.err}".splitlines()}
             wide = [row for row in shown.splitlines() if len(row) > width and row.strip() not in fixed]
