@@ -41,6 +41,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     kernel: str = ""
     distribution: tuple[str, ...] = ()  # its name, then those that it resembles
     clues: str = ""
+    host: str = ""  # the address of the engine, if DOCKER_HOST sets it
     exists: Callable[[str], bool] = lambda _path: False
     finds: Callable[[str], bool] = lambda _program: False
     uid: int = 1000
@@ -48,12 +49,13 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 def here() -> Surroundings:
     """Return the surroundings on this machine."""
-    environ = os.environ
+    environ, host = os.environ, os.environ.get("DOCKER_HOST", "")
     return Surroundings(
         system=sys.platform,
         kernel=_text(KERNEL),
         distribution=read_distribution(_text(RELEASE)),
-        clues=" ".join((environ.get("DOCKER_HOST", ""), environ.get("DOCKER_CONTEXT", "") or _context(environ))),
+        clues=" ".join((host, environ.get("DOCKER_CONTEXT", "") or _context(environ))),
+        host=host,
         exists=lambda path: Path(path).exists(),
         finds=lambda program: shutil.which(program) is not None,
         uid=os.getuid(),

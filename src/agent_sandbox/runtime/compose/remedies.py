@@ -163,7 +163,10 @@ REMEDIES: Mapping[Need, Mapping[Platform, str]] = {
 def remedy(need: Need, said: str = "", *, around: Surroundings | None = None) -> str:
     """Return how to fix it on this machine; the error message `said` helps to recognise the platform."""
     around = around or platforms.here()
-    return REMEDIES[need][platform_of(around, said)].format(**_packages(around)._asdict())
+    platform = platform_of(around, said)
+    found = REMEDIES[need][platform].format(**_packages(around)._asdict())
+    other_engine = need is Need.RUNNING and around.host and platform is not Platform.REMOTE
+    return f"DOCKER_HOST names this engine: unset it to use another one; or start it: {found}" if other_engine else found
 
 
 def _packages(around: Surroundings) -> Packages:

@@ -11,7 +11,7 @@ from agent_sandbox.agents.pin import INTEGRITY, VERSION, Pin
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import Finished, capture
+from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
 
 SECONDS = 60.0
 FIELDS = ("name", "version", "dist.integrity")
@@ -43,7 +43,8 @@ def newest(name: str, package: NpmPackage, ask: Ask) -> Pin:
         raise UserError([Problem(where=name, what=NO_NPM, hint=NO_NPM_HINT)])
     if answer.code:
         code = CODE.search(answer.err)
-        why = printable(code[1]) if code else f"exit code {answer.code}"
+        unknown = answer.err if answer.code == TIMED_OUT else f"exit code {answer.code}"
+        why = printable(code[1] if code else unknown)
         what = f"npm cannot look up {package.package}: {why}"
         raise UserError([Problem(where=name, what=what, hint=NO_ANSWER_HINT)])
     try:

@@ -99,3 +99,9 @@ def test_links_to_the_manual_for_an_unknown_distribution() -> None:
 def test_the_error_message_takes_precedence_over_the_environment() -> None:
     said = "Cannot connect to the Docker daemon at unix:///run/user/1000/docker.sock."
     assert remedy(Need.RUNNING, said, around=AROUND[Platform.LINUX]) == "systemctl --user start docker"
+
+
+def test_names_docker_host_where_its_engine_does_not_answer() -> None:
+    around = Surroundings(host="unix:///tmp/none.sock")
+    said = "DOCKER_HOST names this engine: unset it to use another one; or start it: sudo systemctl start docker"
+    assert remedy(Need.RUNNING, around=around) == said

@@ -8,7 +8,7 @@ from agent_sandbox.agents.manifest import NpmPackage
 from agent_sandbox.agents.pin import Pin
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.newest import NO_ANSWER_HINT, NO_NPM, NO_NPM_HINT, asking_npm, newest
-from agent_sandbox.runtime.host.process import Finished
+from agent_sandbox.runtime.host.process import TIMED_OUT, Finished
 from table_tests import each
 
 PACKAGE = NpmPackage(package="@x/agent", version="1.0.0")
@@ -54,6 +54,12 @@ def test_reports_that_npm_is_missing(tmp_path: Path) -> None:
 def test_reports_why_the_npm_lookup_failed(err: str, why: str) -> None:
     what = f"npm cannot look up @x/agent: {why}"
     assert problem(answer(code=1, err=err)) == Problem(where="mine", what=what, hint=NO_ANSWER_HINT)
+
+
+def test_reports_that_npm_did_not_answer_in_time() -> None:
+    said = problem(answer(code=TIMED_OUT, err="no answer within 60 seconds"))
+    what = "npm cannot look up @x/agent: no answer within 60 seconds"
+    assert said == Problem(where="mine", what=what, hint=NO_ANSWER_HINT)
 
 
 @each(
