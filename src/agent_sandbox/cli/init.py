@@ -29,7 +29,7 @@ from agent_sandbox.stack.recorded import Ide
 WOULD = {
     Verdict.WRITTEN: "would write",
     Verdict.UPDATED: "would update",
-    Verdict.MERGED: "would merge",
+    Verdict.MERGED: "would extend",
     Verdict.REPLACED: "would replace",
 }
 NEXT = {

@@ -38,7 +38,7 @@ from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 HINTED = "hints (not decisions) about {} since the proxy started; the last:"
-CHECKED = "; own checks: {starts}"
+CHECKED = "; and {starts} checks by the sandbox itself"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
 UNSEEN = "{} {} not trusted: agent-sandbox trust{}"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs{} --denied"

@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
     WRITTEN = "written"
     UPDATED = "updated"
-    MERGED = "merged"
+    MERGED = "extended"
     REPLACED = "replaced"
     UNCHANGED = "unchanged"
     KEPT = "kept"

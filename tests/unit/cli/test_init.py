@@ -351,7 +351,7 @@ def test_merges_an_existing_devcontainer_json_and_env_file(empty_project: Path, 
     (empty_project / ".env").write_text("# keys\nDB=1\n")
     answer = ask("init", "claude")
     assert answer.code == 0
-    assert verdicts(answer.out)[DEVCONTAINER] == verdicts(answer.out)[".env"] == "merged"
+    assert verdicts(answer.out)[DEVCONTAINER] == verdicts(answer.out)[".env"] == "extended"
     assert f'note: {DEVCONTAINER}: merged; `remoteUser` was "vscode"' in answer.err
     merged = (empty_project / DEVCONTAINER).read_text()
     name = "${localWorkspaceFolderBasename}"
@@ -389,7 +389,7 @@ def test_no_dotenv_removes_only_our_lines_and_dotenv_adds_them_again(empty_proje
     assert f"note: {note}\n" in answer.err
     assert (empty_project / ".env").read_text() == "A=1\n"
     assert verdicts(ask("init").out) == unchanged
-    assert verdicts(ask("init", "--dotenv").out)[".env"] == "merged"
+    assert verdicts(ask("init", "--dotenv").out)[".env"] == "extended"
     assert (empty_project / ".env").read_text() == with_lines
 
 
@@ -404,7 +404,7 @@ def test_a_moved_project_gets_a_new_name(empty_project: Path, ask: Ask) -> None:
     before = (empty_project / ".env").read_text()
     moved = empty_project.rename(empty_project.with_name("copy"))
     answer = ask("init", "claude", "--path", str(moved))
-    assert verdicts(answer.out) | {COMPOSE: "updated", ".env": "merged"} == verdicts(answer.out)
+    assert verdicts(answer.out) | {COMPOSE: "updated", ".env": "extended"} == verdicts(answer.out)
     assert (moved / ".env").read_text() != before
 
 

@@ -49,7 +49,7 @@ def test_prints_containers_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; own checks: 3",
+        "requests  1 allowed, 2 denied since the proxy started; and 3 checks by the sandbox itself",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]

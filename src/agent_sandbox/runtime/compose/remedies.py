@@ -165,8 +165,9 @@ def remedy(need: Need, said: str = "", *, around: Surroundings | None = None) ->
     around = around or platforms.here()
     platform = platform_of(around, said)
     found = REMEDIES[need][platform].format(**_packages(around)._asdict())
-    other_engine = need is Need.RUNNING and around.host and platform is not Platform.REMOTE
-    return f"DOCKER_HOST names this engine: unset it to use another one; or start it: {found}" if other_engine else found
+    if need is Need.RUNNING and around.host and platform is not Platform.REMOTE:
+        return f"DOCKER_HOST names this engine: unset it to use another one; or start it: {found}"
+    return found
 
 
 def _packages(around: Surroundings) -> Packages:

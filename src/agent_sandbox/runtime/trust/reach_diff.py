@@ -138,7 +138,7 @@ def _places(now: Policy, before: Policy) -> Iterator[str]:
     for row in now.rules.host_services:
         if row not in before.rules.host_services:
             ports = ", ".join(map(str, sorted(row.ports)))
-            yield f"the host service {row.asked} on port {ports}{f', which is {row.to}' if row.to else ''}"
+            yield f"the host service {row.asked} on port {ports}{f', which leads to {row.to}' if row.to else ''}"
 
 
 def _settings(now: Policy, before: Policy) -> Iterator[str]:

@@ -236,11 +236,11 @@ def test_look_reads_all_files_of_each_example_policy(tmp_path: Path, example: st
 def test_reports_a_host_service_with_its_address_and_port() -> None:
     text = "version: 1\nhost_services: {ollama: {to: 'host:11434'}, lab: {to: 10.1.2.0/24, ports: [80]}}\n"
     assert set(widens(made_of(text), NOTHING)) >= {
-        "the host service ollama on port 11434, which is host",
+        "the host service ollama on port 11434, which leads to host",
         "the host service 10.1.2.0/24 on port 80",
     }
     assert widens(made_of(text), made_of(text.replace("11434", "5433"))) == (
-        "the host service ollama on port 11434, which is host",
+        "the host service ollama on port 11434, which leads to host",
         "any method ollama on port 11434",
     )
     assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()
@@ -255,7 +255,7 @@ def test_lists_settings_restrictions_host_services_and_services_before_hosts() -
     assert widens(wide, before)[:5] == (
         UNINSPECTED,
         "what layer project restricted",
-        "the host service o on port 1, which is host",
+        "the host service o on port 1, which leads to host",
         "service rust: 5 rules",
         "any method h0.test",
     )
