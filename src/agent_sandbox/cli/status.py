@@ -36,7 +36,8 @@ from agent_sandbox.runtime.webhook.outcome import last_failure
 from agent_sandbox.stack.containers import FIREWALL, is_beside
 from agent_sandbox.stack.engine import HOST
 
-COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
+COUNTED = "requests  {allowed} allowed{failed}, {denied} denied since the proxy started"
+FAILURES = "allowed but failed: {} since the proxy started; the last:"
 HINTED = "hints (not decisions) about {} since the proxy started; the last:"
 CHECKED = "; and {starts} checks by the sandbox itself"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
@@ -153,6 +154,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "requests": found.proxy.get("requests", {}),
         "webhook": found.webhook and to_builtins(found.webhook),
         "learning_seconds": found.proxy.get("learning_seconds", 0),
+        "failed": found.proxy.get("failed", {}),
         "hints": found.proxy.get("hints", {}),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
@@ -175,7 +177,9 @@ def as_text(found: Status) -> Iterator[str]:
     option = path_option(project.root, os.environ, cwd=Path.cwd())
     policy = (", ".join(_policy_files(found)), *digest, _said(found.loaded, option))
     requests = found.proxy.get("requests", {})
-    counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
+    failed = f" ({count} failed)" if (count := found.proxy.get("failed", {}).get("count")) else ""
+    line = f"{COUNTED}{CHECKED if requests.get('starts') else ''}"
+    counts = [line.format(**requests, failed=failed)] if requests else []
     yield styled((project.name, "title"), f"  {' '.join(project.agents)}  {place}")
     if found.unseen:
         verb = "are" if len(found.unseen) > 1 else "is"
@@ -202,7 +206,8 @@ def as_text(found: Status) -> Iterator[str]:
     if found.webhook:
         yield f"webhook  {found.webhook.why} ({local_time(found.webhook.time)})"
     yield from counts
-    yield from _hints(found.proxy.get("hints", {}))
+    yield from _last(FAILURES, found.proxy.get("failed", {}))
+    yield from _last(HINTED, found.proxy.get("hints", {}))
     yield from _denials(found, option)
     yield from _refused(found, option)
 
@@ -231,10 +236,11 @@ def _denials(found: Status, option: str) -> Iterator[str]:
         yield UNOPENED.format(found.unopened, option)
 
 
-def _hints(hints: Mapping[str, Any]) -> Iterator[str]:
-    if hints.get("last"):
-        yield styled((HINTED.format(counted(hints["count"], "request")), "title"))
-        yield from decision_table(hints["last"])
+def _last(title: str, found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the last records of a kind below their title, with how many there are."""
+    if found.get("last"):
+        yield styled((title.format(counted(found["count"], "request")), "title"))
+        yield from decision_table(found["last"])
 
 
 def _policy_files(found: Status) -> list[str]:

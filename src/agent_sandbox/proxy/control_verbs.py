@@ -17,7 +17,8 @@ def control_verbs(
     """Return the table of verbs. `running` describes the process."""
 
     async def status(_: Mapping[str, object]) -> Answer:
-        return {"policy": store.status(), **running(), "requests": audit_log.counts, "hints": audit_log.hinted}
+        counted = {"requests": audit_log.counts, "failed": audit_log.failed, "hints": audit_log.hinted}
+        return {"policy": store.status(), **running(), **counted}
 
     async def reload(_: Mapping[str, object]) -> Answer:
         return await reloader.reload()

@@ -160,6 +160,25 @@ def test_shows_hints_and_omits_own_checks_if_there_were_none(
     ]
 
 
+def test_counts_failed_requests_apart_and_shows_why_the_last_ones_failed(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {"time": "x", "decision": "allow", "host": "a.test", "port": 443, "method": "GET", "path": "/"}
+    failures = {"count": 6, "last": [failed | {"reason": "the server's certificate is self-signed"}]}
+    counted = {"requests": {"allowed": 6, "denied": 0, "starts": 0}, "failed": failures}
+    docker.says("agent_sandbox.proxy status", out=json.dumps(counted))
+    with_containers(docker, proxy="healthy")
+    assert project.exists()
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "requests  6 allowed (6 failed), 0 denied since the proxy started",
+        "allowed but failed: 6 requests since the proxy started; the last:",
+        "  x  allow  GET https://a.test/  the server's certificate is self-signed",
+    ]
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == failures
+
+
 def test_shows_limits_that_change_at_the_next_up(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,7 @@ async def test_status_describes_policy_process_and_requests() -> None:
         },
         "listening": "127.0.0.1:1",
         "requests": {"allowed": 0, "denied": 0, "starts": 0},
+        "failed": {"count": 0, "last": []},
         "hints": {"count": 0, "last": []},
     }
 

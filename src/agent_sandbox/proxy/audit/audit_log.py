@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.audit.hints import Hints
 
 REMEMBERED = 1_000
-REMEMBERED_HINTS = 5
+REMEMBERED_HINTS = REMEMBERED_FAILURES = 5
 UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.GRANT, Event.TLS})
 # The firewall lets only the probe of `agent-sandbox verify` connect from these ports, see images/agent/lib/refusals.sh.
 CHECKER_PORTS = range(61_000, 62_000)
@@ -42,6 +42,7 @@ class AuditLog:
         self._clock, self._monotonic = clock, monotonic
         self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
         self._hinted: deque[dict[str, object]] = deque(maxlen=REMEMBERED_HINTS)
+        self._failed: deque[dict[str, object]] = deque(maxlen=REMEMBERED_FAILURES)
         self._counts: Counter[str] = Counter()
         self._health = ""
         self._verifying_until = 0.0
@@ -77,6 +78,9 @@ class AuditLog:
         if hint:
             self._counts["hinted"] += 1
             self._hinted.append(values)
+        if line.failed:
+            self._counts["failed"] += 1
+            self._failed.append(values)
         if line.event in UNCOUNTED:
             pass
         elif line.decision is Effect.DENY and self._is_verifying(line):
@@ -101,6 +105,11 @@ class AuditLog:
     def hinted(self) -> dict[str, object]:
         """How many requests had a hint since the proxy started, and the last ones."""
         return {"count": self._counts["hinted"], "last": list(self._hinted)}
+
+    @property
+    def failed(self) -> dict[str, object]:
+        """How many allowed requests got no response since the proxy started, and the last ones."""
+        return {"count": self._counts["failed"], "last": list(self._failed)}
 
     @property
     def counts(self) -> dict[str, int]:

@@ -40,7 +40,8 @@ class AuditRecord(Struct, frozen=True):
     it, or `git push` or `git fetch`. Only a message to an MCP server has the field `mcp`, such as `tools/call search`,
     and only a request with an injected secret the field `secrets`. `headers` has the names of the client's header
     fields, never a value. `encoded` is the length of what looks like encoded data in the URL; it is not written, but
-    may be the reason for a `hint`.
+    may be the reason for a `hint`. `failed` says that an allowed request got no response from the server; `reason` says
+    why, so it is not written either.
     """
 
     event: Event
@@ -63,6 +64,7 @@ class AuditRecord(Struct, frozen=True):
     headers: str = ""
     secrets: tuple[SecretUse, ...] = ()
     encoded: int = 0
+    failed: bool = False
 
 
 def render(line: AuditRecord, *, now: float, hint: str = "") -> dict[str, object]:

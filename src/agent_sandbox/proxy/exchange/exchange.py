@@ -211,6 +211,8 @@ class Exchange:
     # The status that the client got, and why the exchange ended early.
     status: int | None = None
     error: str = ""
+    # Whether it was allowed, but could not be forwarded.
+    failed: bool = False
     sent: Meter = field(default_factory=Meter)
     received: Meter = field(default_factory=Meter)
     written: bool = False
@@ -355,6 +357,7 @@ class Exchange:
         refused = isinstance(why, Refused)
         effect, cause = (Effect.DENY, "address") if refused else (Effect.ALLOW, "")
         self.outcome = Outcome(effect, str(why), self.outcome.rule, cause)
+        self.failed = not refused
         return self.denial(str(why), status=403 if refused else 502, hint=PUBLIC_ALONE if refused else "")
 
     def record(self, *, now: float) -> AuditRecord:
@@ -382,6 +385,7 @@ class Exchange:
             headers=names_of(self.head.fields),
             secrets=self.secrets,
             encoded=_encoded_size(self.request) if self.request else 0,
+            failed=self.failed,
         )
 
 

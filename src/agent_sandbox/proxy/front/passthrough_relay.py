@@ -51,7 +51,7 @@ class Relay:
         self._sent, self._received = Meter(), Meter()
         self._allowed = tunnel.decision or NOT_DECIDED
         self._spend = engine.spender(engine.policy().budgets(tunnel.host, tunnel.port))
-        self._taken_back = self._over = False
+        self._taken_back = self._over = self._failed = False
         self._dialling: asyncio.Task[Streams | None] | None = None
         self._outcome = Outcome(Effect.DENY, UNDECIDED.reason, self._allowed.rule)
 
@@ -82,6 +82,7 @@ class Relay:
             bytes_in=self._received.count,
             duration_ms=duration_ms,
             client=tunnel.client,
+            failed=self._failed,
         )
 
     def _settle(self, effect: Effect, reason: str, cause: str = "") -> None:
@@ -145,6 +146,7 @@ class Relay:
             refused = isinstance(error.why, Refused)
             effect, cause = (Effect.DENY, "address") if refused else (Effect.ALLOW, "")
             self._settle(effect, str(error.why), cause)
+            self._failed = not refused
             return None
         self._writers.append(streams[1])
         self._settle(Effect.ALLOW, self._allowed.reason)

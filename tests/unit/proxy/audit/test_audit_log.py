@@ -38,6 +38,16 @@ def test_writes_hints_into_records_and_remembers_the_last_hints() -> None:
     assert "encoded" not in lines[2]
 
 
+def test_counts_failed_requests_apart_and_remembers_the_last_ones() -> None:
+    audit_log, written = make()
+    for number in range(7):
+        audit_log.record(AuditRecord(Event.REQUEST, Effect.ALLOW, reason=f"why {number}", failed=True))
+    lines = [json.loads(line) for line in written]
+    assert audit_log.failed == {"count": 7, "last": lines[2:]}
+    assert audit_log.counts == {"allowed": 7, "denied": 0, "starts": 0}
+    assert "failed" not in lines[0]
+
+
 def test_the_last_denials_are_remembered_oldest_first() -> None:
     audit_log, _ = make()
     for name in ("a", "b", "c"):

@@ -153,6 +153,7 @@ def test_an_unreachable_server_is_a_failure_and_a_refused_server_is_a_denial(
     denial = exchange.failure(why)
     assert (denial.status, denial.reason, denial.host, denial.path) == (status, str(why), "a.test", "/x")
     assert exchange.outcome == outcome
+    assert exchange.record(now=1).failed == (status == 502)
 
 
 def test_a_failure_does_not_replace_a_denial() -> None:

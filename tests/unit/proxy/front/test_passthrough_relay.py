@@ -159,6 +159,7 @@ async def test_records_a_server_that_is_refused_or_not_reached(
     stage.dialled.set_exception(DialError(why))
     await stage.running
     assert (*stage.line, stage.lines[0].cause) == (decision, str(why), cause)
+    assert stage.lines[0].failed == (decision == "allow")
     assert stage.to_client.ended == "closed"
 
 

@@ -63,5 +63,5 @@ def test_lists_checks_in_the_order_in_which_a_user_fixes_problems(tmp_path: Path
         *("docker", "engine", "compose", "buildx", "platform", "isolation", "seccomp", "holes", "disk"),
         *("templates", "stack", "policy", "webhook", "upstream"),
         *("dotenv", "limits", "kernel", "owner"),
-        *("mounts", "workspace", "git", "firewall", "images", "subnet", "beside", "sizes"),
+        *("mounts", "workspace", "git", "firewall", "requests", "images", "subnet", "beside", "sizes"),
     ]

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.tls.failure import explain
+from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.doctor.requests import requests
+from agent_sandbox.runtime.driver.protocol import Machine
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
+from fake_stack import with_containers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fake_docker import FakeDocker
+
+INTERCEPTED = fail(
+    "requests",
+    "requests to a.test fail, because the certificate is not from a public CA: does your network intercept TLS?",
+    "put its CA into ~/.config/agent-sandbox, name it in policy.yaml there (`settings: {upstream: {ca: FILE}}`), "
+    "then agent-sandbox proxy reload",
+)
+
+
+def row(reason: str, *, time: str = "2026-01-02T10:00:01.000Z", host: str = "a.test") -> dict[str, str]:
+    return {"time": time, "host": host, "reason": reason}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
+        'name: app-1\nx-agent-sandbox: {agent: example, dev: "1000:1000"}\nservices: {}\n'
+    )
+    return Machine(path=tmp_path, cwd=tmp_path, driver=DRIVER)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ([], ok("requests", "none failed since the policy was loaded")),
+        ([row("gone", time="2026-01-02T09:59:59.000Z")], ok("requests", "none failed since the policy was loaded")),
+        ([row(explain("unable to get local issuer certificate"))], INTERCEPTED),
+        ([row(explain("self-signed certificate in certificate chain")), row("gone", host="b.test")], INTERCEPTED),
+        ([row(explain("self-signed certificate"))] * 2, INTERCEPTED),
+        (
+            [row("b.test does not resolve", host="b.test")],
+            warn(
+                "requests",
+                "1 of the last requests failed, such as one to b.test: b.test does not resolve",
+                "agent-sandbox status lists them",
+            ),
+        ),
+    ],
+)
+def test_says_why_allowed_requests_fail(
+    machine: Machine, docker: FakeDocker, last: list[dict[str, str]], expected: CheckResult
+) -> None:
+    answer = {"policy": {"loaded": "2026-01-02T10:00:00Z"}, "failed": {"count": len(last), "last": last}}
+    docker.says("agent_sandbox.proxy status", out=json.dumps(answer))
+    with_containers(docker, proxy="healthy")
+    assert requests(machine) == expected
+
+
+def test_says_nothing_about_the_requests_of_a_stack_that_is_not_running(machine: Machine, docker: FakeDocker) -> None:
+    with_containers(docker, proxy="exited")
+    assert requests(machine) == ok("requests", "not running")
