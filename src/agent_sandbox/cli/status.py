@@ -150,12 +150,9 @@ def as_json(found: Status) -> dict[str, Any]:
             "unsearched": list(found.gaps.unsearched),
         },
         "secrets": list(found.proxy.get("secrets", ())),
-        "log": found.proxy.get("log", {}),
-        "requests": found.proxy.get("requests", {}),
+        **{key: found.proxy.get(key, {}) for key in ("log", "requests", "failed", "hints")},
         "webhook": found.webhook and to_builtins(found.webhook),
         "learning_seconds": found.proxy.get("learning_seconds", 0),
-        "failed": found.proxy.get("failed", {}),
-        "hints": found.proxy.get("hints", {}),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
         "refusals": found.refusals

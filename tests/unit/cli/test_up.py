@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from agent_sandbox.runtime.protect.snapshot import protected_paths, record, reco
 from agent_sandbox.runtime.review.baseline import load_baseline
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.stack.recorded import Owner
+from certificates import make_authority
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
@@ -34,6 +36,23 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert exit_code(up) == 0
     said = "start the agent with agent-sandbox run --path fix-1, or a shell with agent-sandbox shell --path fix-1"
     assert capsys.readouterr().err.splitlines()[-1] == f"app-1 is up; {said}"
+
+
+def test_says_that_requests_do_not_trust_a_ca_that_only_builds_get(
+    up_to_date: FakeDocker, fence: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("ps --all").says("up --detach")
+    ca, folder = make_authority(tmp_path, ["a.test"]), fence / ".config" / "agent-sandbox"
+    assert exit_code(lambda: up(extra_ca=ca)) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"note: builds trust {ca}, but requests do not: to trust it in both, copy it to {folder}, and name it in "
+        "policy.yaml there: `settings: {upstream: {ca: ca.crt}}`"
+    )
+    folder.mkdir(parents=True)
+    shutil.copy(ca, folder)
+    (folder / "policy.yaml").write_text("settings: {upstream: {ca: ca.crt}}\n")
+    assert exit_code(lambda: up(extra_ca=ca)) == 0
+    assert "requests do not" not in capsys.readouterr().err
 
 
 def test_an_already_running_stack_still_gets_a_snapshot_and_fetched_secrets(

@@ -27,7 +27,8 @@ NoCache = Annotated[bool, Option(help="Build every step again, without the cache
 ExtraCa = Annotated[
     Path | None,
     Option(
-        help="A CA to trust during the build, for an upstream proxy that intercepts TLS; no image contains it.",
+        help="A CA to trust during the build, for an upstream proxy that intercepts TLS; no image contains it. By "
+        "default the `ca` of your own policy, which requests trust, too.",
         envvar="AGENT_SANDBOX_EXTRA_CA",
         metavar="FILE",
     ),

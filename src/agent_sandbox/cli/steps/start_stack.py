@@ -27,6 +27,7 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
+from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.policies.layers import load_here
@@ -44,6 +45,10 @@ FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
 MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 
+BUILD_ONLY = (
+    "note: builds trust {}, but requests do not: to trust it in both, copy it to {}, and name it in policy.yaml there: "
+    "`settings: {{upstream: {{ca: {}}}}}`"
+)
 EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
 
 
@@ -64,6 +69,8 @@ def start(
         project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), extra_ca=extra_ca)
+    if extra_ca and not (dry_run or quiet):
+        _say_if_build_only(project, extra_ca)
     if not dry_run:
         refresh_settings(project)
     try:
@@ -121,6 +128,12 @@ def _bring_up(project: Project, plan: Plan, *, quiet: bool, tell: Tell) -> UserE
             raise error from None
         return error
     return None
+
+
+def _say_if_build_only(project: Project, extra_ca: Path) -> None:
+    upstream, folder = load_here(project.policy, os.environ).settings.upstream, config_directory(os.environ)
+    if folder and not (upstream and upstream.ca):
+        say(BUILD_ONLY.format(extra_ca, folder, extra_ca.name))
 
 
 def refresh_settings(project: Project) -> None:

@@ -23,7 +23,8 @@ BUILD_FAULTS = (
         r"(?:certificate verif(?:y|ication) failed|unable to get (?:local )?issuer certificate|self.signed certificate"
         r"|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT\w*|unknown authority)",
         what="a server's certificate is not trusted: something on the way intercepts TLS",
-        hint="give your company's CA: agent-sandbox build --extra-ca /path/to/company-ca.pem",
+        hint="put your company's CA into ~/.config/agent-sandbox, and name it in policy.yaml there: "
+        "`settings: {upstream: {ca: FILE}}`",
     ),
     fault(
         r"(?:Temporary failure resolving|Could not resolve(?: host)?:?|EAI_AGAIN|ENOTFOUND"

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.doctor import project, workspace
 from agent_sandbox.runtime.doctor.firewall import firewall
-from agent_sandbox.runtime.doctor.requests import requests
-from agent_sandbox.runtime.doctor.upstream import upstream
+from agent_sandbox.runtime.doctor.upstream import requests, upstream
 from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
 from agent_sandbox.runtime.driver.result import CheckResult, Status, fail
 

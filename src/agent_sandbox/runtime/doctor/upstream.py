@@ -1,18 +1,26 @@
-"""Check whether this machine uses an upstream proxy and the policy names it."""
+"""Check whether the policy names this machine's upstream proxy, and the CA of a network that intercepts TLS."""
 
 import os
 import stat
 from collections.abc import Mapping
 
+from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.policy.match.upstream import CREDENTIALS, Upstream
 from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.runtime.policies.layers import FILE, load_here
 
 VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 UNREADABLE = "{} cannot be read by the proxy, which runs as another user"
 OPEN = "`chmod 644` it, and `chmod 700` the parent of its folder"
+# Parts of the proxy's reasons.
+UNKNOWN_AUTHORITY = ("unknown authority", "certificate is self-signed")
+INTERCEPTED = "requests to {} fail, because the certificate is not from a public CA: does your network intercept TLS?"
+NAME_CA = (
+    "put its CA into ~/.config/agent-sandbox, name it in policy.yaml there (`settings: {upstream: {ca: FILE}}`), "
+    "then agent-sandbox proxy reload"
+)
 
 
 def upstream(machine: Machine) -> CheckResult:
@@ -36,3 +44,27 @@ def _credentials(said: Upstream, environ: Mapping[str, str]) -> CheckResult | No
     if path is None or not path.is_file() or path.stat().st_mode & stat.S_IROTH:
         return None
     return warn("upstream", UNREADABLE.format(path), OPEN)
+
+
+def requests(machine: Machine) -> CheckResult:
+    """Report allowed requests that failed since the policy was loaded."""
+    from agent_sandbox.runtime.proxy.control import ask_stack  # noqa: PLC0415 - `up` imports this table, too
+
+    project = machine.project
+    found = machine.driver.observe(project.name)
+    proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
+    if proxy is None:
+        return ok("requests", "not running")
+    said = ask_stack(
+        machine.driver, machine.driver.planner.plan(project, AskProxy(argv=("status",), container=proxy.id))
+    )
+    loaded = str(said.get("policy", {}).get("loaded", ""))
+    failed = [one for one in said.get("failed", {}).get("last", ()) if one["time"] >= loaded]
+    if not failed:
+        return ok("requests", "none failed since the policy was loaded")
+    intercepted = [one["host"] for one in failed if any(part in one["reason"] for part in UNKNOWN_AUTHORITY)]
+    if intercepted:
+        return fail("requests", INTERCEPTED.format(", ".join(dict.fromkeys(intercepted))), NAME_CA)
+    last = failed[-1]
+    what = f"{len(failed)} of the last requests failed, such as one to {last['host']}: {last['reason']}"
+    return warn("requests", what, "agent-sandbox status lists them")

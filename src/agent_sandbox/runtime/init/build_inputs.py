@@ -10,6 +10,7 @@ from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.policies.layers import company_ca
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files
 
@@ -38,10 +39,11 @@ def images_to_build(
 
 
 def build_of(images: tuple[Image, ...], *, extra_ca: Path | None, anew: bool = False) -> Build:
-    """Return the build; `anew` rebuilds everything without the cache.
+    """Return the build; `anew` rebuilds everything without the cache. Without `extra_ca`, it trusts the company's.
 
     Projects that name no base image share one, which only a variable sets: for all of them, not with one command.
     """
+    extra_ca = extra_ca or company_ca(os.environ)
     asked = {name for image in images for name in image.registries}
     return Build(
         images=images,

@@ -58,6 +58,18 @@ def choices_here(policy: Path, request: "Request", offers: Mapping[str, "Policy"
         yield from chosen_for(request, load_layer(LayerFile(name=NAME, path=policy), services=services), having)
 
 
+def company_ca(environ: Mapping[str, str]) -> Path | None:
+    """Return the file of CAs that the organisation's policy, or else the user's, trusts for requests.
+
+    A project's file is not for builds: the projects of a machine share images.
+    """
+    for folder in reversed(layer_folders(environ).values()):
+        said = load_cached(folder / FILE, cache_dir=_cache_dir(environ)) if (folder / FILE).exists() else None
+        if said and (upstream := said.settings.upstream):
+            return folder / upstream.ca.file if upstream.ca else None
+    return None
+
+
 def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
     folder = private_cache(environ)
     return CacheDir(folder=folder / "policies") if folder else None

@@ -13,6 +13,7 @@ from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.recorded import Owner
+from certificates import make_authority
 
 AGENTS = known_agents(data_root() / "templates")
 COMPOSE = f"""\
@@ -84,6 +85,16 @@ def test_converts_the_path_of_an_extra_ca_to_an_absolute_path(tmp_path: Path, mo
     (tmp_path / "ca.pem").write_bytes(CERTIFICATE)
     monkeypatch.chdir(tmp_path)
     assert build_of((), extra_ca=Path("ca.pem")).extra_ca == tmp_path / "ca.pem"
+
+
+def test_builds_trust_the_ca_of_the_users_policy_unless_another_one_is_named(fence: Path, tmp_path: Path) -> None:
+    folder = fence / ".config" / "agent-sandbox"
+    folder.mkdir(parents=True)
+    make_authority(folder, ["a.test"])
+    (folder / "policy.yaml").write_text("settings: {upstream: {ca: ca.crt}}\n")
+    assert build_of((), extra_ca=None).extra_ca == folder / "ca.crt"
+    (tmp_path / "other.pem").write_bytes(CERTIFICATE)
+    assert build_of((), extra_ca=tmp_path / "other.pem").extra_ca == tmp_path / "other.pem"
 
 
 @pytest.mark.parametrize(

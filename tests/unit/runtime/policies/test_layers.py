@@ -4,8 +4,10 @@ import pytest
 
 from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host import user_dirs
-from agent_sandbox.runtime.policies.layers import choices_here, layers_here, load_here, offers_here
+from agent_sandbox.runtime.policies.layers import choices_here, company_ca, layers_here, load_here, offers_here
+from certificates import make_authority
 
 
 @pytest.fixture
@@ -33,6 +35,44 @@ def test_loads_a_policy_with_the_layers_of_this_machine(environ: dict[str, str],
     (tmp_path / "organisation" / "policy.yaml").write_text("domains: [b.test]")
     policy = load_here(tmp_path / "policy.yaml", environ)
     assert [str(restriction.origin) for restriction in policy.rules.restrictions] == ["organisation/policy.yaml:1"]
+
+
+CA = "version: 1\nsettings: {upstream: {ca: ca.crt}}\n"
+PROXY = "version: 1\nsettings: {upstream: {proxy: 'http://proxy.test:3128'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("user", "organisation", "expected"),
+    [
+        ("", "", None),
+        ("domains: [a.test]", "", None),
+        (CA, "", "agent-sandbox/ca.crt"),
+        ("", CA, "organisation/ca.crt"),
+        (CA, "domains: [a.test]", "agent-sandbox/ca.crt"),
+        (CA, CA, "organisation/ca.crt"),
+        (CA, PROXY, None),  # the higher layer's settings apply as a whole, for requests too
+        (f"tighten: true\n{CA}", "", "agent-sandbox/ca.crt"),
+    ],
+)
+def test_builds_trust_the_ca_of_the_highest_layer_with_upstream_settings(
+    environ: dict[str, str], tmp_path: Path, user: str, organisation: str, expected: str | None
+) -> None:
+    for name, text in (("agent-sandbox", user), ("organisation", organisation)):
+        make_authority(tmp_path / name, ["a.test"])
+        if text:
+            (tmp_path / name / "policy.yaml").write_text(text)
+    assert company_ca(environ) == (tmp_path / expected if expected else None)
+
+
+def test_a_missing_file_of_the_companys_ca_is_reported_before_a_build(environ: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "agent-sandbox" / "policy.yaml"
+    file.write_text(CA)
+    with pytest.raises(UserError) as raised:
+        company_ca(environ)
+    assert str(raised.value) == (
+        f"{file}:2:23: `ca` names `ca.crt`, which is not in the directory of this file; add the file, or "
+        "correct the name"
+    )
 
 
 def test_caches_policies_and_offers_in_the_users_cache_directory(environ: dict[str, str], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.proxy.tls.failure import explain
 from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.doctor.requests import requests
+from agent_sandbox.runtime.doctor.upstream import requests
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from fake_stack import with_containers
