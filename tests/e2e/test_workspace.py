@@ -330,33 +330,37 @@ def test_a_lost_mount_fails_the_health_check(project: Project) -> None:
     project.sandbox("up")
 
 
-@pytest.mark.parametrize(
-    ("command", "is_offered"),
-    [
-        ("git config core.pager x", False),
-        ("git branch gone && git branch --quiet -D gone", False),
-        ("git remote add other https://example.com/x.git && git remote | grep other", True),
-        ("git checkout -q -b mine && git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main", True),
-        ("git branch --set-upstream-to=origin/x && git rev-parse @{upstream}", True),
-    ],
+SAVES = (
+    "git config core.pager x",
+    "/usr/lib/git-core/git remote add up https://git.example/old && git remote set-url up https://git.example/new",
+    "git remote rename up down && git remote remove down && ! git config remote.down.url",
+    "git sparse-checkout set --no-cone '/*' && git sparse-checkout disable",
+    "git remote add other https://example.com/x.git && git remote | grep other",
+    "git checkout -q -b mine && git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main",
+    "git branch --set-upstream-to=origin/x && git rev-parse @{upstream}",
+    "git checkout -q -b z --track origin/x && git config branch.z.merge && git checkout -q mine",
 )
-def test_git_explains_in_one_line_that_it_cannot_save_a_setting(
-    project: Project, command: str, *, is_offered: bool
-) -> None:
+
+
+@pytest.mark.parametrize("command", SAVES)
+def test_git_saves_settings_for_the_sandbox_alone(project: Project, command: str) -> None:
     project.exec("git", "init", "--quiet", "--bare", "/home/dev/origin.git")
-    done = project.exec("sh", "-c", command, check=is_offered)
-    (line,) = [line for line in done.stderr.splitlines() if "config" in line]
-    what = (
-        "was saved for the sandbox alone; agent-sandbox review"
-        if is_offered
-        else "was not saved; use git config --global"
-    )
-    assert line.startswith(f"agent-sandbox: .git/config is read-only in the sandbox: this setting {what}")
-    assert "busy" not in done.stderr
+    before = (project.path / ".git" / "config").read_bytes()
+    done = project.exec("sh", "-c", command)
+    (line,) = {line for line in done.stderr.splitlines() if "config" in line}
+    what = "this setting was saved for the sandbox alone; agent-sandbox review shows it on the host machine"
+    assert line == f"agent-sandbox: .git/config is read-only in the sandbox: {what}"
+    assert not any(word in done.stderr for word in ("busy", "ead-only file"))
+    assert (project.path / ".git" / "config").read_bytes() == before
+
+
+def test_git_on_the_host_machine_reads_none_of_what_git_saved_inside(project: Project) -> None:
+    project.exec("sh", "-c", "git config core.fsmonitor ./x; git config core.hooksPath x; git config alias.st '!./x'")
+    listed = run(*HOST_GIT, "config", "--list", cwd=project.path).stdout
+    assert not any(name in listed for name in ("fsmonitor", "hookspath", "alias.st"))
 
 
 def test_review_accept_saves_harmless_settings_that_the_agent_could_not_save(project: Project) -> None:
-    project.exec("git", "config", "--file", "/workspace/.git/agent-sandbox.settings", "core.fsmonitor", "./x")
     said = project.sandbox("review", "--accept", ".git/config").stderr
     assert said.startswith("saved in .git/config: remote.other.fetch, remote.other.url, branch.mine.")
     settings = (project.path / ".git" / "config").read_text()
@@ -367,15 +371,9 @@ def test_review_accept_saves_harmless_settings_that_the_agent_could_not_save(pro
     assert "fsmonitor" not in settings
     assert project.exec("git", "config", "--local", "remote.other.url").stdout == "https://example.com/x.git\n"
     assert project.exec("test", "-w", ".git/config", check=False).returncode == 1
-    project.exec("rm", ".git/agent-sandbox.settings")
-
-
-def test_git_checks_out_and_pushes_a_branch_without_a_saved_upstream(project: Project) -> None:
-    done = project.exec("git", "checkout", "--quiet", "-b", "z", "origin/x")
-    assert (done.stdout, done.stderr) == ("", "")
-    address = "url./home/dev/origin.git.insteadOf=https://example.com/x.git"
-    project.exec("git", "-c", address, "push", "--quiet", "origin")
-    assert project.exec("git", "-C", "/home/dev/origin.git", "rev-parse", "z").stdout
+    assert project.exec("git", "config", "core.fsmonitor").stdout == "./x\n"
+    project.sandbox("review", "--restore", ".git/config")
+    assert project.exec("git", "config", "core.fsmonitor", check=False).returncode == 1
 
 
 def test_git_commits_and_tags_without_the_signing_key(project: Project) -> None:

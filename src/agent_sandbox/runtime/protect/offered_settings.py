@@ -1,7 +1,7 @@
 """Offer the harmless git settings that the agent could not save, because the repository's are read-only in the sandbox.
 
-images/agent/git keeps them in the repository's git directory, in a file that git on the host machine does not read. The
-agent can write anything into it.
+images/agent/git-settings.c keeps a copy of them in the repository's git directory, and what the copy was made from.
+Git on the host machine reads neither file, and the agent can write anything into both.
 """
 
 import errno
@@ -24,9 +24,10 @@ from agent_sandbox.runtime.host.files import open_folder, problem_of, read_bytes
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.snapshot import LOSSLESS, Held, accept, read_held, recorded
 
-KEPT = "agent-sandbox.settings"
+KEPT = "agent-sandbox.config"
+BASE = ".base"
 CONFIG = "config"
-MOST_BYTES = 4 << 10
+MOST_BYTES = 64 << 10
 # A name, and where to push and pull. Other harmless settings, such as `core.bare`, can make a repository unusable.
 OFFERED = re.compile(r"user\.(?:name|email)|(?:remote|branch)\.(?P<name>.+)\.[^.]+")
 CHANGED = "it changed after it was read: run agent-sandbox review again"
@@ -60,7 +61,9 @@ def find_offer(root: Path) -> Offer | None:
     outside = git if isinstance(git, Outside) else None
     kept = (outside.own, KEPT) if outside else (root, f"{GIT}/{KEPT}")
     config = (outside.common, CONFIG) if outside else (root, f"{GIT}/{CONFIG}")
-    wished = _wished(*kept)
+    # What has gone from the host machine's settings since the copy was made is not wished for.
+    copied = _settings_in(kept[0], kept[1] + BASE)
+    wished = [one for one in _settings_in(*kept) if one not in copied or one == (UNREADABLE, "")]
     if not wished:
         return None
     path = str(outside.common / CONFIG) if outside else config[1]
@@ -76,8 +79,8 @@ def find_offer(root: Path) -> Offer | None:
     return offer
 
 
-def _wished(root: Path, path: str) -> list[Setting]:
-    """Return the settings in the file that the agent wrote; a file that cannot be read has none."""
+def _settings_in(root: Path, path: str) -> list[Setting]:
+    """Return the settings in a file that the agent wrote; one that cannot be read has a single, nameless one."""
     try:
         data = read_bytes(root, path, limit=MOST_BYTES + 1) or b""
         data.decode()
@@ -157,9 +160,10 @@ def _append(root: Path, path: str, before: bytes, addition: bytes) -> bool:
 
 
 def forget_offer(offer: Offer) -> None:
-    """Remove the file that the agent wrote; its settings then no longer apply in the sandbox either."""
-    with ExitStack() as stack, suppress(FileNotFoundError):
-        try:
-            os.unlink(Path(offer.kept[1]).name, dir_fd=open_folder(stack, *offer.kept))
-        except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
-            raise UserError([problem_of("/".join(map(str, offer.kept)), error)]) from error
+    """Remove the files that the agent wrote; its settings then no longer apply in the sandbox either."""
+    for path in (offer.kept[1], offer.kept[1] + BASE):
+        with ExitStack() as stack, suppress(FileNotFoundError):
+            try:
+                os.unlink(Path(path).name, dir_fd=open_folder(stack, offer.kept[0], path))
+            except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+                raise UserError([problem_of(f"{offer.kept[0]}/{path}", error)]) from error

@@ -30,7 +30,7 @@ def wished(project: Path) -> Path:
     """Have git settings that the agent could not save."""
     subprocess.run(["git", "init", "--quiet", project], check=True)
     save_baseline(project, os.environ, take(project))
-    (project / ".git" / "agent-sandbox.settings").write_text(KEPT)
+    (project / ".git" / "agent-sandbox.config").write_text(KEPT)
     return project
 
 
@@ -58,7 +58,7 @@ def test_saves_settings_only_if_their_file_is_named(wished: Path, capsys: pytest
     assert capsys.readouterr().out.splitlines() == [OFFERED[0], *OFFERED[2:]]
     assert exit_code(lambda: review([".git/config"], accept=True)) == 0
     assert exit_code(lambda: review([".git/config"], restore=True)) == 0
-    assert capsys.readouterr().err == f"removed {wished}/.git/agent-sandbox.settings\n"
+    assert capsys.readouterr().err == f"removed {wished}/.git/agent-sandbox.config\n"
     assert exit_code(lambda: review([".git/config"])) == 0
     assert capsys.readouterr().out == "nothing to review\n"
 
@@ -73,13 +73,13 @@ def test_the_user_is_asked_about_settings(
     monkeypatch.setattr(sys, "stdin", Person(typed))
     monkeypatch.setattr(sys, "stdout", Screen())
     assert exit_code(review) == code
-    assert (name(wished), (wished / ".git" / "agent-sandbox.settings").exists()) == (now, is_left)
+    assert (name(wished), (wished / ".git" / "agent-sandbox.config").exists()) == (now, is_left)
 
 
 def test_refused_settings_alone_cannot_be_accepted(
     wished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (wished / ".git" / "agent-sandbox.settings").write_text("[core]\n\tpager = evil\n")
+    (wished / ".git" / "agent-sandbox.config").write_text("[core]\n\tpager = evil\n")
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     monkeypatch.setattr(sys, "stdout", Screen())
     assert exit_code(review) == 0

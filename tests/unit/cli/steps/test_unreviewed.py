@@ -40,7 +40,7 @@ def test_mentions_git_settings_that_the_agent_could_not_save(
 ) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     record_first_review(tmp_path)
-    kept = tmp_path / ".git" / "agent-sandbox.settings"
+    kept = tmp_path / ".git" / "agent-sandbox.config"
     for text in ("[core]\n\tpager = evil\n", "[user]\n\tname = Bot\n"):
         kept.write_text(text)
         report_unreviewed(tmp_path)

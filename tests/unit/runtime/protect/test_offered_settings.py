@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.git.git_config import UNREADABLE, settings_of
-from agent_sandbox.runtime.protect.offered_settings import KEPT, Offer, find_offer, forget_offer, save_offer
+from agent_sandbox.runtime.protect.offered_settings import BASE, KEPT, Offer, find_offer, forget_offer, save_offer
 from agent_sandbox.runtime.protect.snapshot import record, recorded, settings_replaced
 from table_tests import each
 
@@ -124,8 +124,24 @@ def test_an_existing_setting_keeps_its_value(root: Path) -> None:
     assert wished(root, "[user]\n\tname = Ann\n") is None
 
 
+def test_a_setting_that_the_host_machine_removed_since_the_copy_is_not_offered(root: Path) -> None:
+    (root / ".git" / f"{KEPT}{BASE}").write_text("[user]\n\tname = Ann\n")
+    offer = wished(root, "[user]\n\tname = Ann\n\temail = ann@example.com\n")
+    assert offer
+    assert offer.offered == (("user.email", "ann@example.com"),)
+    forget_offer(offer)
+    assert sorted(path.name for path in (root / ".git").glob("agent-sandbox.*")) == []
+
+
+def test_what_the_copy_was_made_from_changes_nothing_that_is_refused(root: Path) -> None:
+    (root / ".git" / f"{KEPT}{BASE}").write_text("[")
+    offer = wished(root, "[")
+    assert offer
+    assert (offer.offered, offer.refused) == ((), ((UNREADABLE, ""),))
+
+
 @pytest.mark.parametrize(
-    "text", [b"[", b"[user\n", b"[user]\n\tname = \xff\xfe\n", b"\0", b"[user]\n\tname = x\n" + b"#" * (5 << 10)]
+    "text", [b"[", b"[user\n", b"[user]\n\tname = \xff\xfe\n", b"\0", b"[user]\n\tname = x\n" + b"#" * (65 << 10)]
 )
 def test_offers_nothing_from_a_file_that_git_cannot_read(root: Path, text: bytes) -> None:
     offer = wished(root, text)
