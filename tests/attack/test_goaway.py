@@ -145,6 +145,7 @@ KINDS: dict[str, Callable[[Path], Departing]] = {
     "announced.test": lambda pem: Departing(pem, lambda last: goaway(ANNOUNCED) + goaway(last)),
     "angry.test": lambda pem: Departing(pem, lambda last: goaway(last, 11, b"too many requests")),
     "refusing.test": Refusing,
+    "calm.test": Refusing,
     "useless.test": lambda pem: Useless(pem, goaway),
     "silent.test": lambda pem: Silent(pem, goaway),
 }
@@ -200,6 +201,14 @@ def test_every_request_is_processed_once_and_answered_whole(running: Running, ho
     until(lambda: len(proxy.lines) == REQUESTS)
     recorded = {(line["path"], line["status"], line["bytes_out"], len(line["secrets"])) for line in proxy.lines}
     assert recorded == {(f"/{number}", 200, len(body(number)), 1) for number in range(REQUESTS)}
+
+
+def test_a_client_that_says_goodbye_gets_its_whole_response(running: Running) -> None:
+    with running[0].tls("calm.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        number = client.send(*fields("/bye", "calm.test", "POST"), body=b"x")
+        stream.sendall(goaway(0))
+        assert client.answer(number) == ("200", b"half, whole")
 
 
 def test_a_server_that_processes_nothing_gets_each_request_twice(running: Running) -> None:

@@ -5,6 +5,7 @@ from typing import override
 
 import h2.errors
 import h2.events
+from hyperframe.frame import Frame, GoAwayFrame
 from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
@@ -31,6 +32,8 @@ class StrictHttp2Server(Http2Server):
         super().__init__(context)
         self.h2_conn.encoder = BoundedEncoder()
         self.h2_conn.decoder = BoundedDecoder()
+        # h2 would end all streams before it says so.
+        self.h2_conn._frame_dispatch_table[GoAwayFrame] = self._read_goaway  # noqa: SLF001 - no public way
         self._resets_left = limits.streams_reset
         self._held_fields = HeldFields(limit=limits.held_bytes)
         self._answered_early: set[int] = set()
@@ -73,6 +76,12 @@ class StrictHttp2Server(Http2Server):
             self._answered_early.remove(event.stream_id)
             self._held_fields.release(event.stream_id)
         return stops
+
+    def _read_goaway(self, frame: GoAwayFrame) -> tuple[list[Frame], list[h2.events.Event]]:
+        """Handle a frame in place of h2: ignore a graceful goodbye, after which the client waits for its responses."""
+        if frame.error_code == h2.errors.ErrorCodes.NO_ERROR:
+            return [], []
+        return self.h2_conn._receive_goaway_frame(frame)  # noqa: SLF001 - as above
 
     def _is_cut_short(self, event: h2.events.Event) -> bool:
         """Return whether `event` ends a request whose body is shorter than its Content-Length.

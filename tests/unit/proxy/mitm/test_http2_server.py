@@ -5,7 +5,7 @@ from h2.settings import SettingCodes
 
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
-from layer_harness import HTTP2_FIELDS, Malformed, Wire
+from layer_harness import HTTP2_FIELDS, Malformed, Wire, goaway
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -16,6 +16,17 @@ def test_forwards_an_http2_request_to_an_http1_server() -> None:
     assert client.to_server.startswith(b"GET /x HTTP/1.1\r\nHost: a.test\r\n")
     client.server_sends(OK)
     assert client.got() == b"200 ok"
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_a_client_that_says_goodbye_without_an_error_gets_its_response(code: int) -> None:
+    client = Wire()
+    client.ask(method="POST", ends=False)
+    client.client_sends(goaway(0, code, b"bye"))
+    client.more(1, b"body", ends=True)
+    client.server_sends(OK)
+    got = (client.got(), client.to_server.endswith(b"4\r\nbody\r\n0\r\n\r\n"), client.client in client.closed)
+    assert got == ((b"...", False, True) if code else (b"200 ok", True, False))
 
 
 def test_ignores_a_client_that_asks_for_a_larger_header_table() -> None:
