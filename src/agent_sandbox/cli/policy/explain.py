@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import parts_of, styled
@@ -75,7 +76,7 @@ def explain(  # noqa: PLR0913 - each is an option
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:
-        emit_lines(as_text(answer, file=where, width=width_of(sys.stdout, os.environ)))
+        emit_lines(as_text(answer, file=where, then=how_to_apply(path), width=width_of(sys.stdout, os.environ)))
 
 
 def as_json(answer: Explanation) -> dict[str, Any]:
@@ -119,8 +120,8 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"entry": choice.entry, "instead_of": place, "closes_others": choice.closes_others}
 
 
-def as_text(answer: Explanation, *, file: Path, width: int = 0) -> Iterator[str]:
-    """Yield the answer as text: effect, differing part, reason, nearest rules, how to allow it.
+def as_text(answer: Explanation, *, file: Path, then: str = APPLY, width: int = 0) -> Iterator[str]:
+    """Yield the answer as text: effect, differing part, reason, nearest rules, how to allow it and `then` to load it.
 
     A terminal of `width` columns would move the carets away from a longer request, so its differing part is coloured.
     """
@@ -133,7 +134,9 @@ def as_text(answer: Explanation, *, file: Path, width: int = 0) -> Iterator[str]
     else:
         yield styled((effect, effect), f"  {line}", fixed=True)
         yield from (styled(f"{'':<{lead}}", (answer.carets, effect), fixed=True),) if answer.carets else ()
-    yield from columns((*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file)))
+    yield from columns(
+        (*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file, then))
+    )
 
 
 def why(answer: Explanation) -> Iterator[tuple[str, str]]:
@@ -156,13 +159,13 @@ def _listed(rules: Iterable[Rule]) -> Iterator[str]:
         yield f"{rule.origin} ({rule.origin.layer}) {VERBS[rule.effect]} {rule}"
 
 
-def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
+def _to_allow(remedy: Remedy | None, file: Path, then: str) -> Iterator[tuple[str, str]]:
     """Yield the ways to allow the request; for git servers and registries the service first, because they need many."""
     if remedy is None:
         return
     line, services = [*_line(remedy, file)], [*_services(remedy)]
     first = bool(remedy.git_command or remedy.choices or remedy.package_manager) or any(map(is_source, remedy.services))
-    title, then = "to allow", APPLY
+    title = "to allow"
     if remedy.git_command:
         yield title, for_git(remedy.git_command)
         title = "or"

@@ -34,6 +34,14 @@ def test_a_denial_shows_the_nearest_rule_and_a_line_that_would_allow_the_request
     assert capsys.readouterr() == (expected, "")
 
 
+def test_a_denial_of_another_project_names_the_reload_of_that_project(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = policy.absolute().parent.parent
+    assert exit_code(lambda: explain("post", "https://api.example.com/v2/x", path=root)) == 0
+    assert capsys.readouterr().out.endswith(f"\n            then: agent-sandbox proxy reload --path {root}\n")
+
+
 def test_explain_without_a_method_explains_a_get(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.exists()
     assert exit_code(lambda: explain("https://api.example.com/v1/x")) == 0

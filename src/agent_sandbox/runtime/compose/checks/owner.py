@@ -10,6 +10,8 @@ from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume
 
+OWN = "chown -R {}, then agent-sandbox trust, which asks about the new owner"
+
 
 def owner(host: EngineHost, project: Project) -> CheckResult:
     """Check that `dev` has the uid and gid of the project's owner, if the engine does not map them."""
@@ -25,5 +27,5 @@ def owner(host: EngineHost, project: Project) -> CheckResult:
         return fail("owner", what, f"{project.init}, then agent-sandbox up")
     if facts.belongs_to_root(project.root):
         what = f"the files belong to root, but dev inside is {real.uid}:{real.gid}: the agent can only read them"
-        return fail("owner", what, f"chown -R {real.uid}:{real.gid} {shlex.quote(str(project.root))}")
+        return fail("owner", what, OWN.format(f"{real.uid}:{real.gid} {shlex.quote(str(project.root))}"))
     return ok("owner", f"dev is {real.uid}:{real.gid}, like the project's owner")

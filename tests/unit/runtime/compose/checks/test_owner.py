@@ -69,5 +69,6 @@ def test_fails_if_the_project_belongs_to_root(project: Project, monkeypatch: pyt
     monkeypatch.setattr(facts, "belongs_to_root", lambda _: True)
     mine = owner_of(project.root)
     what = f"the files belong to root, but dev inside is {mine.uid}:{mine.gid}: the agent can only read them"
-    hint = f"chown -R {mine.uid}:{mine.gid} {shlex.quote(str(project.root))}"
+    own = f"chown -R {mine.uid}:{mine.gid} {shlex.quote(str(project.root))}"
+    hint = f"{own}, then agent-sandbox trust, which asks about the new owner"
     assert owner(with_engine("name=seccomp,profile=builtin"), project) == fail("owner", what, hint)
