@@ -99,17 +99,18 @@ class Services(Struct, kw_only=True):
         """Add the services to `found`, and return those that we have; `kept` are the ids of the records in force."""
         # The older layers could name a service several times; a file can name it once.
         first = {entry.name: entry for entry in reversed(self.entries)}
+        joined = {name: _joined([one for one in self.entries if one.name == name]) for name in first}
         ours: list[OldService] = []
         for entry in self.entries:
             if entry.name not in self.known:
                 records = [record for record in entry.records if id(record) in kept]
                 found.domains += (record.value([one.rule for one in record.taken]) for record in records)
             elif (named := first[entry.name]) is not entry:
-                if named.value != entry.value:
+                if not joined[entry.name] and named.value != entry.value:
                     found.notes.append(left_out(entry.where, ONCE.format(entry.name, named.where)))
-            elif self._is_taken(entry, found):
-                ours.append(entry)
-                found.notes += (Note(where=entry.where, what=what) for what in _ours(entry))
+            elif self._is_taken(whole := joined[entry.name] or entry, found):
+                ours.append(whole)
+                found.notes += (Note(where=entry.where, what=what) for what in _ours(whole))
         return ours
 
     def _is_taken(self, entry: OldService, found: Imported) -> bool:
@@ -121,6 +122,30 @@ class Services(Struct, kw_only=True):
             return False
         found.services.append(entry.written)
         return True
+
+
+def _joined(entries: Sequence[OldService]) -> OldService | None:
+    """Return scoped entries of one service as one entry that allows the same, None if that cannot be written."""
+    first = entries[0]
+    alike = all(one.is_scoped and _without_access(one) == _without_access(first) for one in entries)
+    levels = [{one.value[part].get("access") for part in SURFACES & one.value.keys()} for one in entries]
+    if not alike or any(level not in ({"read"}, {"readwrite"}) for level in levels):
+        return None
+    most = "readwrite" if {"readwrite"} in levels else "read"
+    access = {name: "read" for one in entries for name in one.value["repos"]}
+    access |= {
+        name: most for one, level in zip(entries, levels, strict=True) if most in level for name in one.value["repos"]
+    }
+    repos = [name if level == most else {"name": name, "access": level} for name, level in access.items()]
+    parts = {part: {**first.value[part], "access": most} for part in SURFACES & first.value.keys()}
+    records = [record for one in entries for record in one.records]
+    return replace(first, value={**first.value, "repos": repos, **parts}, records=records)
+
+
+def _without_access(entry: OldService) -> dict[str, Any]:
+    kept = {key: value for key, value in entry.value.items() if key != "repos"}
+    parts = {part: {**kept[part], "access": ""} for part in SURFACES & kept.keys()}
+    return {**kept, **parts}
 
 
 def _ours(entry: OldService) -> Iterator[str]:

@@ -51,6 +51,24 @@ def test_imports_a_service_once_and_notes_a_different_second_entry() -> None:
     assert "f:3" not in dict(notes(found))
 
 
+def test_joins_entries_that_name_repositories_each_with_its_access() -> None:
+    entry = "- {{name: github, readonly: {}, repos: [{}], surfaces: [git]}}\n"
+    found = imported(f"services:\n{entry.format('true', 'a/b, A/c')}{entry.format('false', 'A/c, d/e')}")
+    repos = [{"name": "a/b", "access": "read"}, "A/c", "d/e"]
+    assert found.services == [{"name": "github", "repos": repos, "git": {"access": "readwrite"}}]
+    assert not any(what.startswith("left out") for _, what in notes(found))
+    same = imported(f"services:\n{entry.format('true', 'a/b')}{entry.format('true', 'd/e')}")
+    assert same.services == [{"name": "github", "repos": ["a/b", "d/e"], "git": {"access": "read"}}]
+
+
+def test_does_not_join_an_entry_with_another_secret_or_other_parts() -> None:
+    one = "- {name: github, repos: [a/b], git: {access: read, auth: {secret: a}}}\n"
+    for other in (one.replace("secret: a", "secret: b"), "- {name: github, repos: [d/e], api: {access: read}}\n"):
+        found = imported(f"services:\n{one}{other}")
+        assert [service["repos"] for service in found.services] == [["a/b"]]
+        assert ("f:3", "left out: " + ONCE.format("github", "f:2")) in notes(found)
+
+
 def test_leaves_out_a_service_with_invalid_options() -> None:
     found = imported("services: [{name: github, repos: [a/b], git: {access: read, auth: {secret: [x]}}}]")
     assert found.services == []
