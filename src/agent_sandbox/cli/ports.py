@@ -14,7 +14,16 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import driver, require_agent
-from agent_sandbox.cli.steps.live_ports import PYTHON, code_of, listeners_step, parsed_port, relay_step, report, talk
+from agent_sandbox.cli.steps.live_ports import (
+    PYTHON,
+    code_of,
+    listeners_step,
+    parsed_port,
+    refused,
+    relay_step,
+    report,
+    talk,
+)
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
@@ -26,7 +35,11 @@ from agent_sandbox.runtime.ports.reported import Listening, parse_report
 
 Ports = Annotated[
     list[str] | None,
-    Argument(help="A port of the sandbox, or PORT_HERE:PORT_INSIDE; without any, list them.", metavar="[HERE:]PORT"),
+    Argument(
+        help="A port of the sandbox, PORT_HERE:PORT_INSIDE, or PORT_HERE:SERVICE:PORT for a service beside it;"
+        " without any, list them.",
+        metavar="[HERE:[SERVICE:]]PORT",
+    ),
 ]
 Watch = Annotated[bool, Option(help="Report each new port, and open and close ports while it runs.")]
 NONE = "nothing listens in the sandbox"
@@ -83,7 +96,7 @@ def _forward(project: Project, wanted: Sequence[Forward]) -> int:
     step = relay_step(project)
     live = partial(talk, watching=listeners_step(project)) if sys.stdin.isatty() else None
     try:
-        said = asyncio.run(forwarding.forward(step.argv, step.cwd, wanted, opened=report, live=live))
+        said = asyncio.run(forwarding.forward(step.argv, step.cwd, wanted, opened=report, refused=refused, live=live))
     except KeyboardInterrupt:
         say("closed")
         return DONE

@@ -55,7 +55,7 @@ def test_an_invalid_port_is_an_error(running: FakeDocker, capsys: pytest.Capture
     assert exit_code(lambda: ports([text])) == 1
     assert capsys.readouterr().err == (
         f"error: {text}: is not a TCP port\n"
-        "  hint: write a port, as in 3000, or PORT_HERE:PORT_INSIDE, as in 8080:3000\n"
+        "  hint: write a port, as in 3000, or PORT_HERE:PORT_INSIDE, as in 8080:3000; for a service, 5432:db:5432\n"
     )
     assert running.calls == []
 
@@ -86,18 +86,24 @@ def test_prints_the_address_of_each_port_and_why_forwarding_ended(
     said: str,
 ) -> None:
     async def relayed(
-        argv: tuple[str, ...], _cwd: Path, wanted: tuple[Forward, ...], *, opened: object, live: object
+        argv: tuple[str, ...], _cwd: Path, wanted: tuple[Forward, ...], *, opened: object, refused: object, live: object
     ) -> str:
         assert live is None  # there is no terminal
         assert argv[-4:-1] == ("python3", "-I", "-c")
-        assert wanted == (Forward(here=8080, inside=3000),)
+        assert wanted == (Forward(here=8080, inside=3000), Forward(here=5432, inside=5433, service="db"))
         assert callable(opened)
+        assert callable(refused)
         opened(Forward(here=8081, inside=3000))
+        opened(wanted[1])
+        refused(wanted[0])
+        refused(wanted[1])
         if not isinstance(outcome, str):
             raise outcome
         return outcome
 
     monkeypatch.setattr(forwarding, "forward", relayed)
     assert running.rules
-    assert exit_code(lambda: ports(["8080:3000"])) == code
-    assert capsys.readouterr().err == f"http://127.0.0.1:8081  port 3000 of the sandbox\n{said}"
+    assert exit_code(lambda: ports(["8080:3000", "5432:db:5433"])) == code
+    opened = "http://127.0.0.1:8081  port 3000 of the sandbox\n127.0.0.1:5432  port 5433 of db\n"
+    refused = "nothing listens on port 3000 of the sandbox\nnothing listens on port 5433 of db\n"
+    assert capsys.readouterr().err == f"{opened}{refused}{said}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -25,15 +26,22 @@ HOW = "type PORT or HERE:PORT to open one, -HERE to close it; Ctrl-C ends"
 MOST = 5
 LONGEST_LINE = 200
 BACKGROUND_SECONDS = 1.0
+BESIDE = re.compile(r"(\d+):([a-z][a-z0-9-]*):(\d+)", re.ASCII)
 
 
 def parsed_port(text: str) -> Forward:
-    """Return what `PORT` or `HERE:PORT` means; raise UserError if it is neither."""
-    found = parse_port(text)
+    """Return what `PORT`, `HERE:PORT` or `HERE:SERVICE:PORT` means; raise UserError if it is none of them."""
+    beside = BESIDE.fullmatch(text)
+    found = parse_port(f"{beside[1]}:{beside[3]}" if beside else text)
     if not found:
-        hint = "write a port, as in 3000, or PORT_HERE:PORT_INSIDE, as in 8080:3000"
+        hint = "write a port, as in 3000, or PORT_HERE:PORT_INSIDE, as in 8080:3000; for a service, 5432:db:5432"
         raise UserError([Problem(where=text, what="is not a TCP port", hint=hint)])
-    return Forward(here=found[0], inside=found[1])
+    return Forward(here=found[0], inside=found[1], service=beside[2] if beside else "")
+
+
+def refused(one: Forward) -> None:
+    """Print that a connection to a port of the sandbox was not answered."""
+    say(f"nothing listens on {one.where}")
 
 
 def report(one: Forward) -> None:
@@ -44,7 +52,7 @@ def report(one: Forward) -> None:
 
 def as_text(one: Forward) -> str:
     """Return where a port of the sandbox is open."""
-    return f"http://{ADDRESS}:{one.here}  port {one.inside} of the sandbox"
+    return f"{'' if one.service else 'http://'}{ADDRESS}:{one.here}  {one.where}"
 
 
 def relay_step(project: Project) -> HandOver:

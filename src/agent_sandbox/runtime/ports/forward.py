@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import HIGHEST
@@ -24,14 +25,23 @@ LONGEST = 1_000  # of the last line
 
 
 class Forward(Struct, frozen=True, kw_only=True):
-    """A port of this machine, and the port of the sandbox that it leads to. Port 0 means any free one."""
+    """A port of this machine, and the port of the sandbox that it leads to, or of a service beside it.
+
+    Port 0 means any free one.
+    """
 
     here: int
     inside: int
+    service: str = ""
+
+    @property
+    def where(self) -> str:
+        """The port that it leads to, as text."""
+        return f"port {self.inside} of {self.service or 'the sandbox'}"
 
 
 class _Listener(Struct, kw_only=True):
-    inside: int
+    wanted: Forward
     server: asyncio.Server
     clients: set[asyncio.StreamWriter] = set()
 
@@ -39,21 +49,21 @@ class _Listener(Struct, kw_only=True):
 class Ports:
     """The ports of this machine that lead into the sandbox; each can be opened and closed while the relay runs."""
 
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
+    def __init__(self, relay: Relay, refused: "Opened" = lambda _: None) -> None:
+        self._relay, self._refused = relay, refused
         self._listeners: dict[int, _Listener] = {}
 
     @property
     def inside(self) -> set[int]:
         """The ports of the sandbox that are open on this machine."""
-        return {one.inside for one in self._listeners.values()}
+        return {one.wanted.inside for one in self._listeners.values() if not one.wanted.service}
 
     async def open(self, wanted: Forward) -> Forward:
         """Listen on the wanted port, or on the next free one above it; return what is open."""
         clients: set[asyncio.StreamWriter] = set()
-        server, here = await _listen(partial(self._accept, wanted.inside, clients), wanted)
-        self._listeners[here] = _Listener(inside=wanted.inside, server=server, clients=clients)
-        return Forward(here=here, inside=wanted.inside)
+        server, here = await _listen(partial(self._accept, wanted, clients), wanted)
+        self._listeners[here] = _Listener(wanted=wanted, server=server, clients=clients)
+        return replace(wanted, here=here)
 
     def close(self, here: int) -> bool:
         """Close a port of this machine with its connections; return whether it was open."""
@@ -72,12 +82,12 @@ class Ports:
 
     async def _accept(
         self,
-        inside: int,
+        wanted: Forward,
         clients: set[asyncio.StreamWriter],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        connection: Connection | None = self._relay.open(inside)
+        connection: Connection | None = self._relay.open(wanted.inside, wanted.service)
         if connection is None:
             writer.transport.abort()
             return
@@ -86,6 +96,8 @@ class Ports:
             await connection.carry(reader, writer)
         finally:
             clients.discard(writer)
+        if connection.refused:
+            self._refused(wanted)
 
 
 type Opened = Callable[[Forward], None]
@@ -93,12 +105,19 @@ type Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[N
 type Live = Callable[[Ports], Coroutine[None, None, None]]
 
 
-async def forward(
-    argv: Sequence[str], cwd: Path, wanted: Sequence[Forward], *, opened: Opened, live: Live | None = None
+async def forward(  # noqa: PLR0913 - what happens, and what to do then
+    argv: Sequence[str],
+    cwd: Path,
+    wanted: Sequence[Forward],
+    *,
+    opened: Opened,
+    refused: Opened = lambda _: None,
+    live: Live | None = None,
 ) -> str:
     """Relay until the side in the sandbox ends or this is cancelled; return the last line of its stderr.
 
-    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections; `live` runs meanwhile, and
+    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections, and `refused` the
+    port of each connection that was not answered; `live` runs meanwhile, and
     can open and close more. Raises UserError for a wanted port that cannot be opened, and if the side in the sandbox
     breaks the rules of the relay.
     """
@@ -109,7 +128,7 @@ async def forward(
         widen(child.stdin.get_extra_info("pipe"))
         said = asyncio.create_task(_last_line(child.stderr))
         relay = Relay(frames, child.stdin, None)
-        ports = Ports(relay)
+        ports = Ports(relay, refused)
         stack.callback(ports.close_all)
         for one in wanted:
             opened(await ports.open(one))

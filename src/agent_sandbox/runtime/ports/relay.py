@@ -1,9 +1,10 @@
 """Carry connections over one pair of pipes. This file runs on both ends: it may use the standard library only.
 
 Only the host side opens connections, by the number of a port; the side in the sandbox connects to it on its loopback
-interface. A frame is a kind, a connection, a length, and that many bytes. Each side sends at most `WINDOW` bytes that
-the other one has not passed on yet, so a slow reader does not delay other connections or use more memory. Anything that
-breaks these rules ends the relay: the agent controls what the sandbox sends.
+interface, or at the service beside the sandbox that follows the number. A frame is a kind, a connection, a length, and
+that many bytes. Each side sends at most `WINDOW` bytes that the other one has not passed on yet, so a slow reader does
+not delay other connections or use more memory. Anything that breaks these rules ends the relay: the agent controls what
+the sandbox sends.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ OPEN, DATA, END, RESET, CREDIT = range(1, 6)
 WINDOW = 1 << 20
 CHUNK = 1 << 18
 MOST = 512
+LONGEST_OPEN = 64
 LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -41,6 +43,8 @@ class Connection:
         self.writer: asyncio.StreamWriter | None = None
         self.tasks: list[asyncio.Task[None]] = []
         self.ended = False
+        # Whether the other side has sent anything, and whether it ended the connection before that.
+        self.heard = self.refused = False
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass data on in both directions until both have ended."""
@@ -88,6 +92,8 @@ class Connection:
 
     def take(self, kind: int, data: bytes) -> None:
         """Handle a frame for this connection; raise BrokenRelayError for one that breaks the rules."""
+        self.refused = kind == RESET and not self.heard
+        self.heard = True
         if kind == RESET:
             for task in self.tasks:
                 task.cancel()
@@ -107,7 +113,7 @@ class Connection:
             raise BrokenRelayError(f"frame {kind} of {len(data)} bytes, which is not allowed here")
 
 
-type Accept = Callable[[Connection, int], Coroutine[None, None, None]]
+type Accept = Callable[[Connection, int, str], Coroutine[None, None, None]]
 
 
 class Relay:
@@ -124,13 +130,13 @@ class Relay:
         if not self.writer.is_closing():
             self.writer.write(HEAD.pack(kind, number, len(data)) + data)
 
-    def open(self, port: int) -> Connection | None:
-        """Open a connection to a port of the other side; None if there are too many."""
+    def open(self, port: int, service: str = "") -> Connection | None:
+        """Open a connection to a port of the other side, or of a service there; None if there are too many."""
         if len(self.connections) >= MOST:
             return None
         self.last += 1
         connection = self.connections[self.last] = Connection(self, self.last)
-        self.send(OPEN, self.last, PORT.pack(port))
+        self.send(OPEN, self.last, PORT.pack(port) + service.encode("ascii"))
         return connection
 
     async def run(self) -> None:
@@ -153,10 +159,11 @@ class Relay:
 
     def _take(self, kind: int, number: int, data: bytes) -> None:
         if kind == OPEN:
-            if self.accept is None or number in self.connections or len(data) != PORT.size:
+            if self.accept is None or number in self.connections or not PORT.size <= len(data) <= LONGEST_OPEN:
                 raise BrokenRelayError("it opens a connection")
             connection = self.connections[number] = Connection(self, number)
-            task = asyncio.create_task(self.accept(connection, PORT.unpack(data)[0]))
+            service = data[PORT.size :].decode("ascii", "replace")
+            task = asyncio.create_task(self.accept(connection, PORT.unpack_from(data)[0], service))
             self.running.add(task)
             task.add_done_callback(self.running.discard)
         elif number in self.connections:
@@ -166,9 +173,9 @@ class Relay:
         # Else the connection has ended here, and the other side did not know yet.
 
 
-async def connect(connection: Connection, port: int) -> None:
-    """Connect to a port of this machine's loopback interface, and carry the connection."""
-    for host in LOOPBACK:
+async def connect(connection: Connection, port: int, service: str) -> None:
+    """Connect to a port of a service, or of this machine's loopback interface, and carry the connection."""
+    for host in (service,) if service else LOOPBACK:
         try:
             reader, writer = await asyncio.open_connection(host, port)
         except OSError:

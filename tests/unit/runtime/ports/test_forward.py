@@ -30,13 +30,17 @@ async def say_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
-def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox(tmp_path: Path) -> None:
-    async def main() -> tuple[bytes, bool]:
+@pytest.mark.parametrize("service", ["", "localhost"])
+def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox_or_of_a_service(tmp_path: Path, service: str) -> None:
+    async def main() -> tuple[bytes, bool, Forward]:
         async with await asyncio.start_server(say_hello, ADDRESS, 0) as server:
             inside = server.sockets[0].getsockname()[1]
             opened: asyncio.Queue[Forward] = asyncio.Queue()
-            wanted = [Forward(here=0, inside=inside), Forward(here=0, inside=1)]
-            running = asyncio.create_task(forward(BOX, tmp_path, wanted, opened=opened.put_nowait))
+            silent: asyncio.Queue[Forward] = asyncio.Queue()
+            wanted = [Forward(here=0, inside=inside, service=service), Forward(here=0, inside=1, service=service)]
+            running = asyncio.create_task(
+                forward(BOX, tmp_path, wanted, opened=opened.put_nowait, refused=silent.put_nowait)
+            )
             first, second = await opened.get(), await opened.get()
             reader, writer = await asyncio.open_connection(ADDRESS, first.here)
             writer.write(b"you\n")
@@ -48,11 +52,12 @@ def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox(tmp_path: Path
             except ConnectionResetError:
                 refused = True
             writer.close()
+            unanswered = await silent.get()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            return answer, refused
+            return answer, refused, unanswered
 
-    assert asyncio.run(main()) == (b"hello you\n", True)
+    assert asyncio.run(main()) == (b"hello you\n", True, Forward(here=0, inside=1, service=service))
 
 
 def listening_on(port: int) -> set[str]:
