@@ -1,6 +1,7 @@
 """Start a trusted stack, for `up` and `run`."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,12 +20,13 @@ from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.cut_off import cut_off
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.events import Tell, ignore
+from agent_sandbox.runtime.events import Tell, Unneeded, ignore
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.host.user_dirs import config_directory
@@ -50,6 +52,9 @@ BUILD_ONLY = (
     "`settings: {{upstream: {{ca: {}}}}}`"
 )
 EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
+
+RECREATE = "An editor started the agent container. Recreate it? The editor's window then has to be reloaded."
+KEPT = "the agent container of the editor is left as it is, without changes of settings and images since"
 
 
 def start(
@@ -78,9 +83,15 @@ def start(
             _resolve(project, build, quiet=quiet)
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found), *cut_off(found)))
-        if any(one.by_editor and one.ready for one in found):
-            say(EDITORS)
         ready = bool(found) and not anew and all(one.ready for one in found)
+        if any(one.by_editor and one.ready for one in found):
+            if ready and sys.stdin.isatty() and not agrees(RECREATE):
+                say(KEPT)
+                record_first_review(project.root)
+                _fetch_secrets(project)
+                tell(Unneeded(name=project.name))
+                return DONE
+            say(EDITORS)
         plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
         if not dry_run and (volumes := bounded_volumes(project.root)):
             driver().require_disk_limit(volumes)

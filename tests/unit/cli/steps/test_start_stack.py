@@ -2,6 +2,8 @@ import json
 import os
 import shlex
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from agent_sandbox.runtime.review.baseline import load_baseline
 from agent_sandbox.stack.containers import HEALTHY
 from fake_docker import FakeDocker
 from fake_stack import inspected, trust, with_inspected
+from fake_tty import Person
 
 READY = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
 
@@ -38,20 +41,46 @@ def test_starting_a_stack_that_is_up_prints_nothing(up_to_date: FakeDocker, caps
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.fixture
+def of_editor(up_to_date: FakeDocker) -> Callable[[str], None]:
+    """Return a function that fakes an agent container with that health, started by an editor."""
+    file = "/p/a.yml,/x/docker-compose.devcontainer.containerFeatures-1.yml"
+    labels = {"com.docker.compose.service": "agent", "com.docker.compose.project.config_files": file}
+    up_to_date.says("up --detach").says("ps --all --quiet", out="agent\n").says(f"exec agent0000000 {HEALTHY}")
+
+    def fake(health: str) -> None:
+        found = inspected("agent", health) | {"Config": {"Image": "x", "Labels": labels}}
+        up_to_date.says("inspect --type container", out=json.dumps([found]))
+
+    return fake
+
+
 @pytest.mark.parametrize("health", ["healthy", "starting"])
 def test_reports_that_a_container_of_an_editor_is_recreated(
-    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str], health: str
+    of_editor: Callable[[str], None], capsys: pytest.CaptureFixture[str], health: str
 ) -> None:
-    label = {
-        "com.docker.compose.project.config_files": "/p/a.yml,/x/docker-compose.devcontainer.containerFeatures-1.yml"
-    }
-    labels = {"com.docker.compose.service": "agent"} | label
-    found = inspected("agent", health) | {"Config": {"Image": "x", "Labels": labels}}
-    up_to_date.says("up --detach").says("ps --all --quiet", out="agent\n").says(f"exec agent0000000 {HEALTHY}")
-    up_to_date.says("inspect --type container", out=json.dumps([found]))
+    of_editor(health)
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     note = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
     assert capsys.readouterr().err == (note if health == "healthy" else "")
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_asks_before_a_container_of_an_editor_is_recreated(
+    of_editor: Callable[[str], None],
+    up_to_date: FakeDocker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+) -> None:
+    of_editor("healthy")
+    monkeypatch.setattr(sys, "stdin", Person(f"{answer}\n"))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    asked = "An editor started the agent container. Recreate it? The editor's window then has to be reloaded. [y/N] "
+    kept = "the agent container of the editor is left as it is, without changes of settings and images since\n"
+    anew = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
+    assert capsys.readouterr().err == asked + (anew if answer == "y" else kept)
+    assert any(" up --detach" in call for call in up_to_date.calls) == (answer == "y")
 
 
 def test_accepts_harmless_settings_and_waits_for_an_unhealthy_agent(
