@@ -73,6 +73,7 @@ class Additions(Struct, frozen=True, kw_only=True):
     """What a project adds to the image of its agents; `build_file` is the text of its own, "" for none."""
 
     packages: tuple[str, ...] = ()
+    browser: tuple[str, ...] = ()  # more packages, on which nothing else is built
     npm: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     build_file: str = ""
@@ -91,7 +92,7 @@ def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
         arguments = {OWN_BASE: agent.name}
         image = Image(name="", target="", context=context, arguments=arguments, follows_base=agent.follows_base)
         own = (_named("own", image),)
-    lists = {"apt": added.packages, "npm": added.npm, "pip": added.pip}
+    lists = {"apt": added.packages, "browser": added.browser, "npm": added.npm, "pip": added.pip}
     files = {name: "".join(f"{one}\n" for one in them).encode() for name, them in lists.items()}
     arguments = {"AGENT_IMAGE": agent.name, **({"BASE": own[0].name} if own else {})}
     context = {**_project_context(), **files, **base}

@@ -8,6 +8,7 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import digest
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.compose.build_log import expected_steps
 from agent_sandbox.stack.recorded import Owner
 
 AGENT = images.images_for(Agents((load_manifest(data_root() / "templates", "claude"),)), Owner())[-1]
@@ -57,12 +58,23 @@ def test_a_project_without_additions_has_no_project_image() -> None:
     assert images.project_images(AGENT, images.Additions()) == ()
 
 
+def test_the_tools_of_a_project_do_not_wait_for_its_browser() -> None:
+    (image,) = images.project_images(AGENT, images.Additions(browser=("chromium",)))
+    text = image.context["Dockerfile"].decode()
+    steps = {stage: expected_steps(text, stage) for stage in ("packages", "browser", "npm", "project")}
+    other = text.replace("RUN /build/install packages /build/browser\n", "")
+    waits = [stage for stage in steps if steps[stage] != expected_steps(other, stage)]
+    assert waits == ["browser", "project"]
+
+
 def test_the_name_of_a_project_image_contains_its_digest() -> None:
-    (image,) = images.project_images(AGENT, images.Additions(packages=("golang", "tree"), pip=("uv",)))
+    added = images.Additions(packages=("golang", "tree"), browser=("chromium",), pip=("uv",))
+    (image,) = images.project_images(AGENT, added)
     assert image.name == f"agent-sandbox/project:{replace(image, name='').digest[:16]}"
     assert (image.target, image.arguments) == ("project", {"AGENT_IMAGE": AGENT.name})
-    assert {name: image.context[name] for name in ("apt", "npm", "pip")} == {
+    assert {name: image.context[name] for name in ("apt", "browser", "npm", "pip")} == {
         "apt": b"golang\ntree\n",
+        "browser": b"chromium\n",
         "npm": b"",
         "pip": b"uv\n",
     }

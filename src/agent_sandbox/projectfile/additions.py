@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from agent_sandbox.images import OWN_BASE, Additions
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.projectfile.browser import CONTROLLERS, npm_with, packages_with
+from agent_sandbox.projectfile.browser import CONTROLLERS, PACKAGES, npm_with
 from agent_sandbox.projectfile.checks import place_in
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.stack.engine import BUILD_KEY
@@ -25,10 +25,9 @@ def additions(spec: ProjectSpec, texts: Mapping[str, str], *, file: str) -> Addi
             raise UserError([Problem(where=at, what=f"`{BUILD_KEY}` names a file that does not exist: {where}")])
         text = texts[spec.build_file]
         _require_base(text, where)
-    packages, npm = spec.packages, spec.tools.npm
-    if spec.browser:
-        packages, npm = packages_with(packages), npm_with(npm, CONTROLLERS[spec.browser])
-    return Additions(packages=packages, npm=npm, pip=spec.tools.pip, build_file=text)
+    npm = npm_with(spec.tools.npm, CONTROLLERS[spec.browser]) if spec.browser else spec.tools.npm
+    browser = tuple(one for one in PACKAGES if spec.browser and one not in spec.packages)
+    return Additions(packages=spec.packages, browser=browser, npm=npm, pip=spec.tools.pip, build_file=text)
 
 
 def _require_base(text: str, where: str) -> None:

@@ -52,15 +52,6 @@ CONTROLLERS = {
 }
 
 
-def packages_with(packages: Sequence[str]) -> tuple[str, ...]:
-    """Return the Debian packages of the project, with those of the browser.
-
-    >>> packages_with(["tree", "chromium"])
-    ('tree', 'chromium', 'fonts-liberation', 'libnss3-tools')
-    """
-    return tuple(dict.fromkeys((*packages, *PACKAGES)))
-
-
 def npm_with(packages: Sequence[str], controller: Controller) -> tuple[str, ...]:
     """Return the npm packages of the project, with the controller's unless the project names a version of it.
 

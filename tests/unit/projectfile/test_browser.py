@@ -19,15 +19,15 @@ def servers(text: str) -> dict[str, McpServer]:
     ("text", "expected"),
     [
         ("browser: false", Additions()),
-        ("browser: true", Additions(packages=PACKAGES, npm=(f"chrome-devtools-mcp@{DEVTOOLS.version}",))),
-        ("browser: playwright", Additions(packages=PACKAGES, npm=(f"@playwright/mcp@{PLAYWRIGHT.version}",))),
+        ("browser: true", Additions(browser=PACKAGES, npm=(f"chrome-devtools-mcp@{DEVTOOLS.version}",))),
+        ("browser: playwright", Additions(browser=PACKAGES, npm=(f"@playwright/mcp@{PLAYWRIGHT.version}",))),
         (
             "browser: true\npackages: [tree, chromium]\ntools: {npm: [chrome-devtools-mcp@1.0.0]}",
-            Additions(packages=("tree", "chromium", *PACKAGES[1:]), npm=("chrome-devtools-mcp@1.0.0",)),
+            Additions(packages=("tree", "chromium"), browser=PACKAGES[1:], npm=("chrome-devtools-mcp@1.0.0",)),
         ),
         (
             "browser: playwright\ntools: {npm: ['@playwright/mcp']}",
-            Additions(packages=PACKAGES, npm=("@playwright/mcp",)),
+            Additions(browser=PACKAGES, npm=("@playwright/mcp",)),
         ),
     ],
 )
