@@ -51,7 +51,7 @@ def test_npm_gets_packages_after_its_options(shell: Shell) -> None:
     programs = 'npm() { printf \'%s\\n\' "$*" "$NODE_EXTRA_CA_CERTS"; }'
     code, out, _ = install(shell, "tools.npm", "pnpm@10\n", f"NPM_REGISTRY=https://npm.test; {programs}")
     options = f"--global --prefix {shell.home}/tools --cache /run/npm --no-fund --no-audit --no-update-notifier"
-    expected = f"install {options} --registry https://npm.test -- pnpm@10\n{shell.home}/ca.pem\n"
+    expected = f"install {options} --loglevel http --registry https://npm.test -- pnpm@10\n{shell.home}/ca.pem\n"
     assert (code, out) == (0, expected)
 
 

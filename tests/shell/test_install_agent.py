@@ -54,7 +54,7 @@ def install(build: Shell, tmp_path: Path, *lines: str) -> tuple[int, str, list[s
 def test_installs_a_package_with_the_pinned_hash_from_the_checked_file(build: Shell, tmp_path: Path) -> None:
     code, said, calls = install(build, tmp_path, f"NPM_INTEGRITY={HASH}")
     assert (code, said) == (0, "")
-    flags = "install --global --prefix /opt/agents/x --no-fund --no-audit"
+    flags = "install --global --prefix /opt/agents/x --no-fund --no-audit --loglevel http"
     assert calls == ["pack --silent @x/agent@1.2.3", f"{flags} {tmp_path}/x-agent-1.2.3.tgz"]
 
 
@@ -68,7 +68,8 @@ def test_a_package_with_another_hash_is_not_installed(build: Shell, tmp_path: Pa
 
 def test_without_a_pinned_hash_npm_downloads_the_version(build: Shell, tmp_path: Path) -> None:
     code, _, calls = install(build, tmp_path)
-    assert (code, calls) == (0, ["install --global --prefix /opt/agents/x --no-fund --no-audit @x/agent@1.2.3"])
+    flags = "install --global --prefix /opt/agents/x --no-fund --no-audit --loglevel http"
+    assert (code, calls) == (0, [f"{flags} @x/agent@1.2.3"])
 
 
 def test_an_unknown_kind_of_installation_is_an_error(build: Shell, tmp_path: Path) -> None:

@@ -13,6 +13,20 @@ STAGE = re.compile(r"FROM\s+(?P<source>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.IGNOR
 COPY_FROM = re.compile(r"COPY\s+.*--from=(?P<source>\S+)", re.IGNORECASE)
 COUNTED = re.compile(r"(RUN|COPY|ADD|WORKDIR)\s", re.IGNORECASE)
 RULER = re.compile(r"-{6}$")
+# What the steps of our own build files do, in words.
+WORDS = (
+    (re.compile(r"/build/install packages /build/browser"), "installing the browser"),
+    (
+        re.compile(r"/build/install packages|/packages |apt-get update\s+&& DEBIAN_FRONTEND"),
+        "installing Debian packages",
+    ),
+    (re.compile(r"/build/install tools\.(?P<what>\w+)"), "installing tools with {what}"),
+    (re.compile(r"/build/install-agent (?P<what>\S+)"), "installing {what}"),
+)
+RETRY = re.compile(
+    r"#\d+ [0-9.]+ npm http fetch \S+ \w+://(?:[^/@\s]*@)?(?P<host>[^/\s]+)\S* "
+    r"attempt (?P<count>\d+) failed with (?P<why>\w+)"
+)
 FAILED_STEP = re.compile(r"#(?P<number>\d+) ERROR: ")
 # How package managers, compilers and shells begin the line that says what is wrong.
 ERROR = re.compile(r"(?:E: |npm (?:ERR!|error) |(?:.*[ :])?(?:error|fatal)(?:\[\w+\])?: )", re.IGNORECASE)
@@ -33,16 +47,25 @@ class BuildLog(Struct):
         if match := STEP.match(line):
             stage, at = match["stage"], int(match["at"])
             self.running[match["number"]] = (
-                "" if at < self.reached.get(stage, 0) else f"{match['step']} {match['text']}"
+                "" if at < self.reached.get(stage, 0) else f"{match['step']} {_in_words(match['text'])}"
             )
             self.reached[stage] = max(at, self.reached.get(stage, 0))
         elif (match := ENDED.match(line)) and match["number"] in self.running:
             self.running.pop(match["number"])
             self.done += 1
+        elif match := RETRY.match(line):
+            self.doing = f"npm tries {match['host']} again: attempt {match['count']} failed with {match['why']}"
+            return True
         else:
             return False
         self.doing = next(filter(None, reversed(self.running.values())), FINISHING)
         return True
+
+
+def _in_words(step: str) -> str:
+    """Return what a step does, or the step if it is none of ours."""
+    found = ((pattern.search(step), words) for pattern, words in WORDS)
+    return next((words.format(**match.groupdict()) for match, words in found if match), step)
 
 
 def expected_steps(dockerfile: str, target: str) -> int:

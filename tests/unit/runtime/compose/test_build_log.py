@@ -117,3 +117,29 @@ def test_counts_but_does_not_name_steps_logged_after_a_later_step_of_their_stage
     base, tools = "[tools 1/3] FROM docker.io/library/debian:trixie-slim", "[tools 3/3] RUN apt-get update"
     end = "finishing"
     assert seen == [(0, base), (1, end), (1, tools), (2, end), (2, end), (3, end), (3, "[npm 1/1] RUN npm"), (4, end)]
+
+
+@each(
+    ("step", "words"),
+    [
+        ("RUN --mount=type=secret,id=extra_ca /build/install tools.npm /build/npm", "installing tools with npm"),
+        ("RUN /build/install packages /build/browser", "installing the browser"),
+        ("RUN /build/install packages /build/apt", "installing Debian packages"),
+        ("RUN --mount=type=tmpfs,target=/run/install /build/install-agent claude", "installing claude"),
+        ("COPY a b", "COPY a b"),
+    ],
+)
+def test_names_the_steps_of_our_own_build_files_in_words(step: str, words: str) -> None:
+    log = BuildLog()
+    assert log.feed(f"#5 [npm 2/3] {step}")
+    assert log.doing == f"[npm 2/3] {words}"
+
+
+def test_says_that_npm_tries_again() -> None:
+    log = BuildLog()
+    log.feed("#5 [npm 2/3] RUN npm")
+    assert not log.feed("#5 1.234 npm http fetch GET 200 https://npm.test/a 12ms")
+    assert log.feed("#5 1.234 npm http fetch GET https://me:secret@npm.test/a attempt 1 failed with ECONNRESET")
+    assert log.doing == "npm tries npm.test again: attempt 1 failed with ECONNRESET"
+    assert log.feed("#5 DONE 3.0s")
+    assert (log.done, log.doing) == (1, "finishing")
