@@ -84,14 +84,11 @@ def start(
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found), *cut_off(found)))
         ready = bool(found) and not anew and all(one.ready for one in found)
-        if any(one.by_editor and one.ready for one in found):
-            if ready and sys.stdin.isatty() and not agrees(RECREATE):
-                say(KEPT)
-                record_first_review(project.root)
-                _fetch_secrets(project)
-                tell(Unneeded(name=project.name))
-                return DONE
-            say(EDITORS)
+        if _is_left_to_editor(found, ready=ready):
+            record_first_review(project.root)
+            _fetch_secrets(project)
+            tell(Unneeded(name=project.name))
+            return DONE
         plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
         if not dry_run and (volumes := bounded_volumes(project.root)):
             driver().require_disk_limit(volumes)
@@ -114,6 +111,15 @@ def start(
         say(f"interrupted: run `{again}` again, or `{stop}` to stop what was started")
         return INTERRUPTED
     return DONE
+
+
+def _is_left_to_editor(found: Sequence[Container], *, ready: bool) -> bool:
+    """If an editor started the agent container, say or ask what becomes of it; return whether it is left as it is."""
+    if not any(one.by_editor and one.ready for one in found):
+        return False
+    keeps = ready and sys.stdin.isatty() and not agrees(RECREATE)
+    say(KEPT if keeps else EDITORS)
+    return keeps
 
 
 def _bring_up(project: Project, plan: Plan, *, quiet: bool, tell: Tell) -> UserError | None:
