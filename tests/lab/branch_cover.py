@@ -38,7 +38,7 @@ class Measuring:
     """
 
     def __init__(self, worker: str = "", covered: Mapping[str, str] = COVERED, folder: Path = FOLDER) -> None:
-        self._covered, self._context = covered, ""
+        self._covered, self._context, self._before = covered, "", ""
         self._coverage = coverage.Coverage(
             data_file=folder / f"data.{worker}", branch=True, source_pkgs=[*covered.values()], config_file=False
         )
@@ -46,12 +46,16 @@ class Measuring:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         context = next((tests for tests in self._covered if item.nodeid.startswith(tests)), "")
-        if not context or item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow"):
+            context = ""
+        before, self._before = self._before, context
+        if not context:
             return (yield)
         self._coverage.start()
         if context != self._context:  # a switch writes what was found so far
             self._coverage.switch_context(context)
             self._context = context
+        if context != before:
             forget_results(self._covered[context])
         try:
             return (yield)

@@ -25,7 +25,7 @@ def test_a_namespace_with_the_firewall_passes(wired: Shell) -> None:
 @pytest.mark.parametrize(
     ("hole", "where"),
     [
-        ("iptables -I OUTPUT -d 203.0.113.1 -j ACCEPT; iptables -I INPUT -j ACCEPT", "203.0.113.1 port 443"),
+        ("iptables -I OUTPUT -d 203.0.113.131 -j ACCEPT; iptables -I INPUT -j ACCEPT", "203.0.113.131 port 443"),
         ("ip6tables -I OUTPUT -j ACCEPT; ip6tables -I INPUT -j ACCEPT", "2001:db8::1 port 443"),
         ("iptables -I OUTPUT -d 127.0.0.11 -j ACCEPT", "127.0.0.11 port 53"),
         ("iptables -I OUTPUT -d 198.51.100.2 -j ACCEPT", "198.51.100.2 port 22"),
@@ -42,9 +42,9 @@ def test_any_hole_in_the_firewall_stops_the_start(wired: Shell, hole: str, where
 
 @pytest.mark.docker
 def test_a_dropped_connection_does_not_count_as_refused(wired: Shell) -> None:
-    done = wired(PARTS, "deny_everything; check_refused 203.0.113.1 443", check=False)
+    done = wired(PARTS, "deny_everything; check_refused 203.0.113.131 443", check=False)
     assert done.returncode == 78
-    assert done.stderr.startswith("agent-sandbox: 203.0.113.1 port 443 is not refused immediately; ")
+    assert done.stderr.startswith("agent-sandbox: 203.0.113.131 port 443 is not refused immediately; ")
 
 
 @pytest.mark.parametrize("status", [403, 418])
