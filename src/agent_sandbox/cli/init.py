@@ -58,6 +58,9 @@ Languages = Annotated[
 ]
 
 
+Dotenv = Annotated[
+    bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
+]
 NoDotenv = Annotated[bool, Option(help=f"Leave .env alone: the default for a project with its own {FILE_KIND}.")]
 BaseImage = Annotated[str | None, Option(help="The Debian 13 image to build this project's image on.", metavar="IMAGE")]
 Directory = Annotated[Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")]
@@ -88,9 +91,7 @@ def init(  # noqa: PLR0913 - each is an option
     force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Detect = False,
     no_detect: Annotated[bool, Option(help="Do not add services for package.json, pyproject.toml and so on.")] = False,
-    dotenv: Annotated[
-        bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
-    ] = False,
+    dotenv: Dotenv = False,
     no_dotenv: NoDotenv = False,
     gitignore: Annotated[bool, Option(help="List the files that belong only to this machine in .gitignore.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
