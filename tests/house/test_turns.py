@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import turns
 from engine import ROOT
-from turns import NIGHTLY, LONGEST, ON_THE_ENGINE, PREPARED, STACKS, best_for, turn
+from turns import LONGEST, NIGHTLY, ON_THE_ENGINE, PREPARED, STACKS, best_for, turn
 
 if TYPE_CHECKING:
     from pathlib import Path

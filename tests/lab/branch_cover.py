@@ -42,6 +42,8 @@ class Measuring:
         self._coverage = coverage.Coverage(
             data_file=folder / f"data.{worker}", branch=True, source_pkgs=[*covered.values()], config_file=False
         )
+        # A process may run the tests of one package only.
+        self._coverage.set_option("run:disable_warnings", ["module-not-measured"])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
