@@ -64,7 +64,7 @@ open_the_ports() {
 
 check_closed() {
   local address port
-  for address in '203.0.113.1 443' '2001:db8::1 443' '127.0.0.11 53'; do
+  for address in '203.0.113.131 443' '2001:db8::1 443' '127.0.0.11 53'; do
     read -r address port <<<"$address"
     check_refused "$address" "$port"
   done

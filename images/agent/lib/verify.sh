@@ -3,7 +3,7 @@
 
 # A documentation address (RFC 5737), its IPv6 sibling, Docker's DNS server, and a port on which the proxy does not listen.
 direct_ways() {
-  printf '%s\n' '203.0.113.1 443' '2001:db8::1 443' '127.0.0.11 53' "$(proxy_address) 22"
+  printf '%s\n' '203.0.113.131 443' '2001:db8::1 443' '127.0.0.11 53' "$(proxy_address) 22"
 }
 
 connect() { # arguments: address, port; 0 connected, 1 refused, 124 no answer in two seconds
