@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
@@ -36,6 +36,9 @@ from agent_sandbox.runtime.webhook.outcome import last_failure
 from agent_sandbox.stack.containers import FIREWALL, is_beside
 from agent_sandbox.stack.engine import HOST
 
+if TYPE_CHECKING:
+    from agent_sandbox.policy.explain.matching_services import ServiceIndex
+
 COUNTED = "requests  {allowed} allowed{failed}, {denied} denied since the proxy started"
 FAILURES = "allowed but failed: {} since the proxy started; the last:"
 HINTED = "hints (not decisions) about {} since the proxy started; the last:"
@@ -43,6 +46,7 @@ CHECKED = "; and {starts} checks by the sandbox itself"
 REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs{} --firewall"
 UNSEEN = "{} {} not trusted: agent-sandbox trust{}"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs{} --denied"
+TELEMETRY = "  and {} of telemetry, without which agents work: agent-sandbox proxy logs{} --denied"
 LEARNS = "policy learn allows what no rule denies for {} more: agent-sandbox policy learn stop{}"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 # The style of each label that begins a line.
@@ -95,6 +99,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
             stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
             unseen=unseen_in(project.root, os.environ),
             sources=_sources(project.root),
+            is_telemetry=_telemetry(project.policy),
             webhook=last_failure(project.root, os.environ),
             clones=tuple(one.name for one in running_clones_or_none(project.root)),
         )
@@ -102,6 +107,26 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         emit_json(as_json(found))
     else:
         emit_lines(map(_labelled, as_text(found)))
+
+
+def _telemetry(policy: Path) -> Callable[[str], bool]:
+    """Return a function that says whether all services with a host are those of telemetry; they load when it asks."""
+
+    @cache
+    def index() -> "ServiceIndex":
+        from agent_sandbox.policy.explain.matching_services import ServiceIndex  # noqa: PLC0415 - only for denials
+        from agent_sandbox.runtime.policies.layers import offers_here  # noqa: PLC0415 - as above
+
+        try:
+            return ServiceIndex(offers_here(policy, os.environ))
+        except UserError:  # of a project's own services: `policy check` reports them
+            return ServiceIndex({})
+
+    def is_telemetry(host: str) -> bool:
+        services = index().about(host)
+        return bool(services) and all(name.endswith("-telemetry") for name in services)
+
+    return is_telemetry
 
 
 def as_json(found: Status) -> dict[str, Any]:
@@ -155,6 +180,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "learning_seconds": found.proxy.get("learning_seconds", 0),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
+        "telemetry_denials": found.telemetry,
         "refusals": found.refusals
         and {
             "counted": found.refusals.counted,
@@ -226,11 +252,13 @@ def _container_line(container: Container, name: int, width: int) -> str:
 
 
 def _denials(found: Status, option: str) -> Iterator[str]:
-    if found.denials or found.unopened:
+    if found.denials or found.unopened or found.telemetry:
         yield styled(("last denials", "title"))
     yield from decision_table(found.denials)
     if found.unopened:
         yield UNOPENED.format(found.unopened, option)
+    if found.telemetry:
+        yield TELEMETRY.format(found.telemetry, option)
 
 
 def _last(title: str, found: Mapping[str, Any]) -> Iterator[str]:

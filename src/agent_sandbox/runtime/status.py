@@ -49,6 +49,8 @@ class Status(Struct, frozen=True, kw_only=True):
     denials: tuple[Mapping[str, Any], ...]
     # How many of the last denials no rule can allow, such as those that `verify` causes.
     unopened: int = 0
+    # How many are for hosts that only receive telemetry.
+    telemetry: int = 0
     refusals: Refusals | None = None
     missing_services: tuple[str, ...] = ()
     unmounted_layers: tuple[str, ...] = ()
@@ -132,12 +134,13 @@ def look(  # noqa: PLR0913 - each is a question of its own
     sources: Mapping[str, str] = MappingProxyType({}),
     webhook: Failure | None = None,
     clones: tuple[str, ...] = (),
+    is_telemetry: Callable[[str], bool] = lambda _host: False,
 ) -> Status:
     """Collect the status; an invalid policy is part of it, not an error."""
     host_digest, problems = _checked(digest)
     gaps, limits = look_over(project.root), _limits(project)
     said = answers()
-    denials, unopened = _denials(said.proxy.get("denials", ()))
+    denials, unopened, telemetry = _denials(said.proxy.get("denials", ()), is_telemetry)
     return Status(
         project=project,
         unseen=unseen,
@@ -150,6 +153,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         proxy=said.proxy,
         denials=denials,
         unopened=unopened,
+        telemetry=telemetry,
         refusals=said.refusals,
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
@@ -192,8 +196,11 @@ def _said(ask: Ask, proxy: Container) -> Mapping[str, Any]:
     return both or {**_asked(ask, proxy, "status"), **_asked(ask, proxy, "denials", "--count", count)}
 
 
-def _denials(lines: Sequence[Mapping[str, Any]]) -> tuple[tuple[Mapping[str, Any], ...], int]:
-    """Return the last denials that a rule could allow, and the number of all others."""
+def _denials(
+    lines: Sequence[Mapping[str, Any]], is_telemetry: Callable[[str], bool]
+) -> tuple[tuple[Mapping[str, Any], ...], int, int]:
+    """Return the last denials that a rule could allow, the number of those that none can, and of telemetry."""
     asked = [line for line in lines if not is_probe(line)]
     wanted = [line for line in asked if line.get("host") and not why_not_suggested(str(line["host"]))]
-    return tuple(wanted[-SHOWN:]), len(asked) - len(wanted)
+    needed = [line for line in wanted if not is_telemetry(str(line["host"]))]
+    return tuple(needed[-SHOWN:]), len(asked) - len(wanted), len(wanted) - len(needed)

@@ -19,8 +19,9 @@ from fake_stack import inspected, trust, with_containers, with_inspected
 
 
 @pytest.fixture
-def up(project: Path, docker: FakeDocker) -> FakeDocker:
+def up(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
     """Fake a running stack with the policy on disk, and one denial."""
+    monkeypatch.setattr("agent_sandbox.cli.status._telemetry", lambda _policy: lambda _host: False)  # compiles services
     digest = load_policy(project / ".devcontainer" / "policy.yaml").digest
     denial = {
         "time": "x",
@@ -321,6 +322,23 @@ def test_reports_an_invalid_policy_and_what_the_proxy_does(
         "policy  .devcontainer/policy.yaml invalid: agent-sandbox policy check; the proxy denies everything",
         f"  {project}/.devcontainer/policy.yaml:1:1: unknown key 'domainz'; did you mean `domains`?",
     ]
+
+
+def test_counts_denials_of_telemetry_apart(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    hosts = ("telemetry.individual.githubcopilot.com", "telemetry.go.dev", "huggingface.co", "a.test")
+    denials = [{"decision": "deny", "method": "POST", "host": host, "port": 443, "path": "/x"} for host in hosts]
+    answer = {"policy": {"digest": "x"}, "denials": denials}
+    docker.says("agent_sandbox.proxy status --denials 200", out=json.dumps(answer))
+    with_containers(docker, proxy="healthy", agent="healthy")
+    assert exit_code(status) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [host for host in hosts if any(host in line for line in shown)] == ["huggingface.co", "a.test"]
+    assert "  and 2 of telemetry, without which agents work: agent-sandbox proxy logs --denied" in shown
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["telemetry_denials"] == 2
 
 
 def test_names_the_file_of_an_invalid_layer(
