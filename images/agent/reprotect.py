@@ -2,7 +2,7 @@
 """Mount git's settings read-only again in a running agent container, without ending a process in it.
 
 Runs as root in a separate container that shares the agent's process namespace. Arguments: the SHA-256 of the accepted
-content and the path in the workspace, or an absolute one, for each file.
+content and the path in the workspace, or an absolute one, for each file. After `hide:`, an empty file is mounted.
 
 The agent could write the file until now, and may still have it open. So the mount goes over a new file with the same
 content, made while all processes of the agent are frozen: none of them can have opened that one.
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 WORKSPACE = "/workspace"
+HIDE, NOTHING = "hide:", "/dev/null"
 CGROUPS = Path("/cgroup")  # where the Docker host's are mounted
 AGENT = Path("/proc/1")
 MOST_BYTES = 64 << 10
@@ -112,10 +113,10 @@ def renew(folder: int, name: str, digest: str) -> int:
     return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
-def cover(place: int) -> None:
-    """Mount a file over itself; the mount is read-only before anyone sees it."""
+def cover(place: int, source: int) -> None:
+    """Mount a file over another one, or over itself; the mount is read-only before anyone sees it."""
     here = ctypes.c_char_p(b"")
-    tree = call(OPEN_TREE, place, here, OPEN_TREE_CLONE | os.O_CLOEXEC | AT_EMPTY_PATH)
+    tree = call(OPEN_TREE, source, here, OPEN_TREE_CLONE | os.O_CLOEXEC | AT_EMPTY_PATH)
     attr = MountAttr(attr_set=MOUNT_ATTR_RDONLY)
     call(MOUNT_SETATTR, tree, here, AT_EMPTY_PATH, ctypes.byref(attr), ctypes.sizeof(attr))
     call(MOVE_MOUNT, tree, here, place, here, MOVE_MOUNT_EMPTY_PATHS)
@@ -177,7 +178,8 @@ def main(arguments: list[str]) -> None:
     enter_agent()
     with frozen(freezer):
         for digest, path in zip(arguments[::2], arguments[1::2], strict=True):
-            cover(renew(open_folder(path), os.path.basename(path), digest))
+            place = renew(open_folder(path), os.path.basename(path), digest.removeprefix(HIDE))
+            cover(place, os.open(NOTHING, os.O_PATH | os.O_CLOEXEC) if digest.startswith(HIDE) else place)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ packages: [golang-go, postgresql-client]
 tools: {pip: [uv]}
 dockerfile: Dockerfile
 setup: scripts/setup.sh
-mask: [.env.local, config/keys]
+mask: [.env, .env.local, config/keys]
 mounts: [{path: ../shared-lib}]
 environment: {DATABASE_URL: "postgres://db/$app"}
 mcp:
@@ -62,6 +62,7 @@ CMD ["sh", "-c", "python3 -I -m http.server --directory /usr/share/doc 6379 & \\
 """,
     "server.py": (ROOT / "tests" / "lab" / "mcp_server.py").read_text(),
     "scripts/setup.sh": 'id -un >>ran; curl -so /dev/null -w "%{http_code}\\n" http://denied.test/ >>ran\n',
+    ".env": "STRIPE_KEY=hidden\n",
     ".env.local": "hidden\n",
     "config/keys/key": "hidden\n",
     "../shared-lib/lib.txt": "shared\n",
@@ -165,7 +166,7 @@ def test_a_dockerfile_adds_no_setuid_file_or_ca_and_replaces_no_sandbox_program(
 # The agent tries each of these. None must show or change the masked files on the host machine.
 LIFT = """
 exec 2>&1
-cat .env.local config/keys/key
+cat .env .env.local config/keys/key; rm -f .env; mv .env x; echo mine >.env
 umount config/keys; rm -f .env.local; mv .env.local x; rmdir config/keys; mv config/keys config/other; mv config other
 mkdir config; ln -s config/keys link; cat link/key /proc/1/root/workspace/config/keys/key /proc/self/cwd/.env.local
 echo mine >config/keys/mine; echo mine >.env.local
@@ -178,6 +179,18 @@ def test_the_agent_cannot_read_or_change_masked_paths(box: Project) -> None:
     assert (box.path / ".env.local").read_text() == "hidden\n"
     assert [path.name for path in (box.path / "config" / "keys").iterdir()] == ["key"]
     assert box.exec("cat", "config/keys/mine").stdout == "mine\n"
+
+
+@pytest.mark.parametrize("path", [".env", ".env.local"])
+def test_a_masked_file_that_the_host_machine_replaces_is_hidden_again(box: Project, path: str) -> None:
+    agent, text = box.containers()["agent"]["Id"], (box.path / path).read_text()
+    (box.path / "new").write_text(text)
+    (box.path / "new").rename(box.path / path)
+    done = box.sandbox("exec", "cat", path)
+    assert (done.stdout, box.containers()["agent"]["Id"]) == ("", agent)
+    said = "replaced on the host machine, so the agent could read it; it is hidden again, without a restart"
+    assert done.stderr == f"{path}: {said}\n"
+    assert (box.path / path).read_text() == text
 
 
 def test_a_mount_is_read_only_and_a_variable_is_set(box: Project) -> None:

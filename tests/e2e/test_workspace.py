@@ -161,9 +161,10 @@ def test_init_keeps_protected_paths_when_the_agent_makes_too_many_directories(pr
     assert status(project) == {"lost": [], "unprotected": []}
 
 
-def replace_env(project: Path) -> None:
-    (project / ".env.new").write_text((project / ".env").read_text())
-    (project / ".env.new").rename(project / ".env")
+def replace_file(project: Path, path: str = ".envrc", added: str = "") -> None:
+    (project / "new").write_text((project / path).read_text() + added)
+    os.chown(project / "new", 1000, 1000)
+    (project / "new").rename(project / path)
 
 
 def replace_folder(project: Path) -> None:
@@ -171,7 +172,7 @@ def replace_folder(project: Path) -> None:
     (project / ".vscode").mkdir()
 
 
-@pytest.mark.parametrize(("replace", "path"), [(replace_env, ".env"), (replace_folder, ".vscode")])
+@pytest.mark.parametrize(("replace", "path"), [(replace_file, ".envrc"), (replace_folder, ".vscode")])
 def test_a_lost_mount_is_reported_stops_exec_and_is_repaired_by_up(
     project: Project, replace: object, path: str
 ) -> None:
@@ -192,6 +193,16 @@ def test_a_lost_mount_is_reported_stops_exec_and_is_repaired_by_up(
     assert status(project)["lost"] == []
     assert project.exec("test", "-w", path, check=False).returncode == 1
     assert project.sandbox("exec", "echo", "ran").stdout == "ran\n"
+
+
+def test_an_edited_dotenv_is_protected_again_while_the_agent_runs(project: Project) -> None:
+    agent = project.containers()["agent"]["Id"]
+    replace_file(project.path, ".env", "STRIPE_KEY=sk_live\n")
+    done = project.sandbox("exec", "cat", ".env")
+    assert "STRIPE_KEY=sk_live" in done.stdout
+    assert ("+STRIPE_KEY=(hidden, changed)" in done.stderr, "sk_live" in done.stderr) == (True, False)
+    assert (project.containers()["agent"]["Id"], status(project)["lost"]) == (agent, [])
+    assert project.exec("test", "-w", ".env", check=False).returncode == 1
 
 
 def host_git(project: Project, *argv: str) -> None:
@@ -320,13 +331,13 @@ def test_a_lost_mount_fails_the_health_check(project: Project) -> None:
     project.override.write_text(json.dumps(override))
     trust(project.path)
     project.sandbox("up")
-    replace_env(project.path)
+    replace_file(project.path)
     deadline = time.monotonic() + 60
     while project.containers()["agent"]["State"]["Health"]["Status"] != "unhealthy":
         assert time.monotonic() < deadline
         time.sleep(1)
     refused = project.sandbox("exec", "echo", "ran", check=False)
-    assert f"error: .env: {REPLACED}\n" in refused.stderr
+    assert f"error: .envrc: {REPLACED}\n" in refused.stderr
     project.sandbox("up")
 
 

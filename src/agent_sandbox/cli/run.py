@@ -28,7 +28,9 @@ from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
-from agent_sandbox.runtime.project.installed import has_stack, init_for
+from agent_sandbox.runtime.init.setup_notes import readable_dotenv
+from agent_sandbox.runtime.project.installed import has_stack, init_for, read_stack_file
+from agent_sandbox.runtime.protect.mount_checks import masked_files
 
 if TYPE_CHECKING:
     from agent_sandbox.cli.steps.reported_run import ReportedRun
@@ -100,7 +102,7 @@ def run(  # noqa: PLR0913 - each is an option
         agent, words = _split(arguments or ())
         if not arguments and not has_stack(path, cwd=Path.cwd()):
             agent = _asked_agent((path or Path()).absolute())
-        project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run)
+        project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run, clone=clone)
         if project is None:
             return DONE
         manifest = _manifest(_chosen(project, agent), resumes=resume)
@@ -169,14 +171,21 @@ def _print_plan(
     return code
 
 
-def _opened(agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bool) -> Project | None:
+def _opened(  # noqa: PLR0913 - options
+    agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bool, clone: bool
+) -> Project | None:
     """Return the project, made if there is none; in a dry run, None then."""
     here = Path.cwd()
     if not has_stack(path, cwd=here):
         _initialise(agent, path, quiet=quiet, dry_run=dry_run)
         if dry_run:
             return None
-    return open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
+        return open_trusted(path, cwd=here, yes=yes)
+    project = open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
+    if not (quiet or clone):
+        for note in readable_dotenv(project.root, masked_files(read_stack_file(project.root))):
+            say(("note:", "title"), f" {note}")
+    return project
 
 
 def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -> None:

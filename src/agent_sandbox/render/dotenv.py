@@ -24,6 +24,11 @@ COMMENTS = re.compile(
 )
 
 
+# Variables that Compose acts on; they hold no secret.
+SHOWN = re.compile(r"COMPOSE_\w+", re.ASCII)
+NO_VARIABLE = "(a line that sets no variable)"
+
+
 class Assignment(Struct, frozen=True, kw_only=True):
     """A variable's value and its position."""
 
@@ -65,6 +70,25 @@ def remove_variables(text: str, keys: Collection[str]) -> str:
         end = text.find("\n", present[key].end) + 1 or len(text)
         text = text[:start] + text[end:]
     return COMMENTS.sub("", text)
+
+
+def without_values(text: str, other: str = "") -> str:
+    r"""Return the text with neither values nor comments, to be shown: a value that `other` has not says so.
+
+    >>> without_values("A=1\nB=2\n# 3\n", "A=1\n")
+    'A=(hidden)\nB=(hidden, changed)\n(a line that sets no variable)\n'
+    """
+    known, lines, position = assignments(other), list[str](), 0
+    for match in [*ASSIGNMENT.finditer(text), None]:
+        between = text[position : match.start() if match else len(text)].splitlines()
+        lines += [line if line == COMMENT else NO_VARIABLE for line in between if line.strip()]
+        if match:
+            key, value = match["key"], _plain(_written(match["value"]))
+            same = key in known and known[key].value == value
+            shown = value if SHOWN.fullmatch(key) else "(hidden)" if same else "(hidden, changed)"
+            lines.append(f"{key}={shown}")
+            position = match.end()
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _written(value: str) -> str:

@@ -22,6 +22,7 @@ from agent_sandbox.render import devcontainer, dotenv
 from agent_sandbox.render.editor_files import FILES
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.formats.header import INIT, Provenance, provenance_of, stamped, unix
+from agent_sandbox.render.paths import DOTENV
 
 
 class Verdict(StrEnum):
@@ -63,7 +64,10 @@ class Change(Struct, frozen=True, kw_only=True):
         """Return the unified diff from the current text to the rendered one."""
         from difflib import unified_diff  # noqa: PLC0415 - most runs show none
 
-        old, new = (self.before or "").splitlines(keepends=True), self.after.splitlines(keepends=True)
+        before, after = self.before or "", self.after
+        if self.path == DOTENV:
+            before, after = dotenv.without_values(before, after), dotenv.without_values(after, before)
+        old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
         was = "/dev/null" if self.before is None else f"a/{self.path}"
         lines = unified_diff(old, new, was, f"b/{self.path}")
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

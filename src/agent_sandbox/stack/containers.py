@@ -16,6 +16,7 @@ SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session
 PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
+HIDE = "hide:"  # before the SHA-256 of a file for `REPROTECT`: the agent sees an empty one
 SETUP = f"{PROGRAMS}/setup_once.py"  # runs the project's setup script once in each container
 # The proxy's.
 PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy")

@@ -196,12 +196,17 @@ def test_unchanged_and_kept_files_are_not_written() -> None:
 
 
 def test_a_diff_shows_what_would_change() -> None:
-    change = Change(path=".env", verdict=Verdict.KEPT, before="A=1\nB=2", after="A=1\nB=3\n")
-    assert change.diff() == (
-        "--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n A=1\n-B=2\n\\ No newline at end of file\n+B=3\n"
-    )
+    change = Change(path="x", verdict=Verdict.KEPT, before="A=1\nB=2", after="A=1\nB=3\n")
+    assert change.diff() == ("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n A=1\n-B=2\n\\ No newline at end of file\n+B=3\n")
 
 
 def test_the_diff_of_a_new_file_starts_from_nothing() -> None:
-    change = Change(path=".env", verdict=Verdict.WRITTEN, before=None, after="A=1\n")
-    assert change.diff() == "--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+A=1\n"
+    change = Change(path="x", verdict=Verdict.WRITTEN, before=None, after="A=1\n")
+    assert change.diff() == "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+A=1\n"
+
+
+def test_the_diff_of_dotenv_shows_no_value_but_those_of_compose() -> None:
+    before = "KEY=sk_1\n#OLD_KEY=sk_2\nCOMPOSE_PROJECT_NAME=mine\nLONG='sk_3\nsk_4'\nsk_5\n"
+    change = Change(path=".env", verdict=Verdict.KEPT, before=before, after=before.replace("mine", "app"))
+    assert "sk_" not in change.diff()
+    assert "-COMPOSE_PROJECT_NAME=mine\n+COMPOSE_PROJECT_NAME=app\n" in change.diff()

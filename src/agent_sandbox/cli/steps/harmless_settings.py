@@ -1,4 +1,4 @@
-"""Accept harmless changes of git's settings, and protect them again while the agent works on."""
+"""Accept harmless changes of git's settings and `.env`, and protect or hide them again while the agent works on."""
 
 import hashlib
 import os
@@ -10,22 +10,26 @@ from msgspec.structs import replace
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
+from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.git.ask import pushes_by_name
 from agent_sandbox.runtime.git.git_config import settings_in
 from agent_sandbox.runtime.git.repositories import GIT, MODULES
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
-from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
+from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside, masked_files
 from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded
 from agent_sandbox.runtime.protect.snapshot_diff import rewritten
+from agent_sandbox.stack.containers import HIDE
 
 ACCEPTED = "replaced on the host machine; only harmless settings differ, so it is protected again, without a restart"
+HIDDEN = "replaced on the host machine, so the agent could read it; it is hidden again, without a restart"
 SAME = "replaced on the host machine with the same content; it is protected again, without a restart"
 
 
 def accept_harmless(project: Project, found: Sequence[Container], inside: Inside) -> Inside:
-    """Protect what was lost again if only harmless git settings changed, and return what is lost then.
+    """Protect what was lost again if only harmless settings changed, hide masked files, and return what is lost then.
 
     Nothing is accepted that the agent can still write: what counts is the content that is protected again. Whatever
     fails, the paths stay lost.
@@ -35,14 +39,15 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
     if not inside.lost or then.pending:
         return inside
     now = read_settings(project, inside.lost)
-    by_name = pushes_by_name(project.root)
-    if not all(is_harmless(path, then, now, pushes_by_name=by_name and _is_own(path)) for path in inside.lost):
+    by_name, masked = pushes_by_name(project.root), masked_files(read_stack_file(project.root))
+    looked_at = [path for path in inside.lost if path not in masked or path == DOTENV]
+    if not all(is_harmless(path, then, now, pushes_by_name=by_name and _is_own(path)) for path in looked_at):
         return inside
     left = protect_again(project, found, inside, then, now)
     if left == Inside():
         for path in inside.lost:
-            lines = rewritten(path, then, now).lines
-            say(f"{path}: {ACCEPTED if lines else SAME}")
+            lines = rewritten(path, then, now).lines if path in looked_at else ()
+            say(f"{path}: {HIDDEN if path in masked else ACCEPTED if lines else SAME}")
             for line in lines:
                 say(f"  {printable(line)}")
     return left
@@ -59,7 +64,9 @@ def protect_again(project: Project, found: Sequence[Container], inside: Inside, 
     agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
     if agent is None:
         return inside
-    failure = load_driver().reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
+    masked = masked_files(read_stack_file(project.root))
+    digests = {path: f"{HIDE * (path in masked)}{_digest(now.texts.get(path, ''))}" for path in inside.lost}
+    failure = load_driver().reprotect(agent, digests)
     left = look_inside(load_driver(), found, project.root)
     if left != Inside():
         if failure:

@@ -17,8 +17,9 @@ CGROUPS = "type=bind,source=/sys/fs/cgroup,target=/cgroup"
 def reprotect(engine: Engine, agent: Container, digests: Mapping[str, str]) -> str:
     """Mount these files read-only again if they have the given SHA-256; return why that failed, or an empty string.
 
-    A container with the agent's image does it, as root in the agent's namespaces, and ends. Each file is replaced by a
-    new one with the same content, because the agent may still have the old one open.
+    With `HIDE` before its SHA-256, the agent sees an empty file. A container with the agent's image does it, as root in
+    the agent's namespaces, and ends. Each file is replaced by a new one with the same content, because the agent may
+    still have the old one open.
     """
     isolated = (*ISOLATED, *(f"--security-opt={one}" for one in OPTIONS), *(f"--cap-add={one}" for one in CAPABILITIES))
     shared = ("--userns=host", f"--pid=container:{agent.id}", "--cgroupns=host", "--mount", CGROUPS)

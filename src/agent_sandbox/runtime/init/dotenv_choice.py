@@ -17,7 +17,7 @@ def uses_dotenv(project: Path, choices: Choices | None, record: Record | None, *
         return asked
     if any(one and not one.dotenv for one in (choices, record)):
         return False
-    text = _readable(project, DOTENV) or ""
+    text = readable_text(project, DOTENV) or ""
     files, name = variable(text, FILES_VARIABLE), variable(text, NAME_VARIABLE)
     if files and files.startswith(STACK):
         return True
@@ -34,7 +34,7 @@ def all_use_dotenv(project: Path, choices: Choices | None, *, asked: bool | None
 def dotenv_text(project: Path, *, used: bool, asked: bool | None) -> str | None:
     """Return the text of `.env` if it names the stack, or if our lines in it are to be removed on request."""
     if asked is False:
-        return _readable(project, DOTENV)
+        return readable_text(project, DOTENV)
     return read_text(project, DOTENV) if used else None
 
 
@@ -43,7 +43,7 @@ def own_stacks(project: Path) -> tuple[str, ...]:
     return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
-def _readable(project: Path, path: str) -> str | None:
+def readable_text(project: Path, path: str) -> str | None:
     """Return a file's text, or None if it is a link or not text; the file is not used, so neither is an error."""
     try:
         return read_text(project, path)

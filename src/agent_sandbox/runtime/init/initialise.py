@@ -182,7 +182,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *setup_notes.about_git(git),
             *setup_notes.about_protection(protection, options.unprotect),
             *setup_notes.kept_out_of_git(excluded, exclude),
-            *setup_notes.new_masks(project, () if clone else workspace.masks),
+            *(() if clone else setup_notes.about_masks(project, workspace.masks)),
         ),
         protection=protection,
         excluded=excluded,

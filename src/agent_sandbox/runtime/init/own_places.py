@@ -8,6 +8,7 @@ from unicodedata import normalize
 
 from agent_sandbox.agents.home import HOME
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.git.git_config import Patience
 from agent_sandbox.runtime.host.files import is_real
 from agent_sandbox.runtime.host.user_dirs import cache_directory, config_directory, home_directory, state_directory
@@ -193,6 +194,8 @@ def own_masks(project: Path, paths: Iterable[str], protected: Sequence[Protected
 def _mask_refusal(project: Path, path: str, asked: str, walls: Sequence[str]) -> str:
     lower = path.casefold()
     for wall in walls:
+        if path == wall == DOTENV:  # the mask is read-only, too
+            continue
         if lower == wall or lower.startswith(f"{wall}/") or wall.startswith(f"{lower}/"):
             return "overlaps a protected path, which stays visible"
     steps = [str(step) for step in (*reversed(PurePosixPath(path).parents), PurePosixPath(path)) if str(step) != "."]

@@ -39,12 +39,14 @@ def with_own_places(
     _require_free(spec.environment, agents, at)
     others = [standing.root for standing in open_store(environ) if standing.root != project] if spec.mounts else []
     masks = own_masks(project, spec.mask, workspace.protected, at=partial(at, "mask"))
+    hidden = {mask.path for mask in masks}
+    walls = [one for one in workspace.protected if one.path not in hidden]
     mounts = [(one.path, one.read_only) for one in spec.mounts]
     return replace(
         workspace,
         mounts=own_mounts(project, mounts, environ, others=others, at=partial(at, "mounts")),
         masks=masks,
-        protected=(() if workspace.in_volume else (*workspace.protected, *parents_of(masks, workspace.protected))),
+        protected=(() if workspace.in_volume else (*walls, *parents_of(masks, walls))),
         environment=spec.environment,
         setup=spec.setup or "",
     )

@@ -7,11 +7,14 @@ from pathlib import Path
 from agent_sandbox.agents.manifest import SLUG, NpmPackage
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
+from agent_sandbox.policy.match.injection import VARIABLE
+from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.formats.header import INIT
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.render.paths import DOTENV, PROJECT_FILE
 from agent_sandbox.render.record import Record
 from agent_sandbox.runtime.git.worktree import NoGit, Outside
 from agent_sandbox.runtime.host.settings import user_settings
+from agent_sandbox.runtime.init.dotenv_choice import readable_text
 from agent_sandbox.runtime.init.facts import machine
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.protect.protected import LOST, SEARCH, UNSEARCHED, Protection, spelled
@@ -104,7 +107,17 @@ def kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str
         yield f"{file} keeps {listed([*excluded])} out of git: it belongs to this directory on this machine"
 
 
-def new_masks(project: Path, masks: Collection[Mask]) -> Iterator[str]:
-    """Yield which masked paths do not exist yet, and are created."""
+def readable_dotenv(project: Path, masked: Collection[str]) -> Iterator[str]:
+    """Yield which credentials in `.env` the agent can read, and how to hide them; only their names are shown."""
+    found = {} if DOTENV in masked else assignments(readable_text(project, DOTENV) or "")
+    names = [name for name, set_to in found.items() if set_to.value and VARIABLE.fullmatch(name)]
+    if names:
+        hide = f"`mask: [{DOTENV}]` in {PROJECT_FILE} hides it from the next `agent-sandbox up`"
+        yield f"`{DOTENV}` holds {listed(names)}, which the agent can read: {hide}"
+
+
+def about_masks(project: Path, masks: Collection[Mask]) -> Iterator[str]:
+    """Yield which masked paths do not exist yet and are created, and what should be masked."""
+    yield from readable_dotenv(project, {mask.path for mask in masks})
     if made := [mask.path for mask in masks if not os.path.lexists(project / mask.path)]:
         yield f"{listed(made)}: created empty, because `mask` hides what is there"

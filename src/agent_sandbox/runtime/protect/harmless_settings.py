@@ -1,8 +1,9 @@
-"""Decide whether a change of git's settings can be accepted without a look."""
+"""Decide whether a change of git's settings or of `.env` can be accepted without a look."""
 
 import re
 from collections.abc import Iterable
 
+from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.protect.snapshot import Held, is_settings
 from agent_sandbox.runtime.protect.snapshot_diff import LEADS, rewritten
 
@@ -15,6 +16,14 @@ PLAIN = re.compile(
 )
 MERGE = re.compile(r"branch\.(.+)\.merge")
 # Known ones must stay as they are: what a plain `git push` pushes to, and which key signs.
+# A line of `.env` that sets a credential or a plain value, on which neither Compose nor a shell acts.
+PLAIN_VARIABLE = re.compile(
+    r"""(?:export\ )?(?!(?:COMPOSE|DOCKER|BUILDX|BUILDKIT|GIT|LD|DYLD)_)
+    [A-Z][A-Z0-9_]{0,80}_(?:KEY|KEY_ID|ID|TOKEN|SECRET|PASSWORD|PAT|USER|EMAIL|PORT|REGION|BUCKET|LEVEL)
+    =(?P<quote>["']?)[\w.:/+=@%,-]*(?P=quote)
+    |\#[^\x00-\x08\x0b-\x1f\x7f]*|""",
+    re.VERBOSE | re.ASCII,
+)
 FIXED = re.compile(rf"{LEADS.pattern}|branch\..+\.merge|user\.signingkey")
 
 
@@ -26,6 +35,8 @@ def is_harmless(path: str, then: Held, now: Held, *, pushes_by_name: bool = Fals
     Stricter than `rewritten`, because nobody looks before it is accepted: a known remote or branch must lead where it
     did, and new lines must have the form in which git writes them.
     """
+    if path == DOTENV:
+        return _is_harmless_dotenv(then.texts.get(path), now.texts.get(path))
     # An empty `settings` means an empty file, or that git is not installed.
     if not (is_settings(path) and then.texts.get(path) and now.settings.get(path)) or rewritten(path, then, now).runs:
         return False
@@ -38,6 +49,14 @@ def is_harmless(path: str, then: Held, now: Held, *, pushes_by_name: bool = Fals
         return False
     new = set(now.texts[path].split("\n")).difference(then.texts[path].split("\n"))
     return all(PLAIN.fullmatch(line) and line.removeprefix("\t").isprintable() for line in new)
+
+
+def _is_harmless_dotenv(then: str | None, now: str | None) -> bool:
+    """Return whether only lines with credentials or plain values differ, and no value has several lines."""
+    if then is None or now is None:
+        return False
+    was, is_ = ([line for line in text.split("\n") if not PLAIN_VARIABLE.fullmatch(line)] for text in (then, now))
+    return was == is_ and not any(line.count(sign) % 2 for line in is_ for sign in "\"'") and "\\" not in "".join(is_)
 
 
 def _is_led_elsewhere(before: tuple[str, ...], after: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.stack.containers import HEALTHY, NOTHING, PROTECTED, WORKSPACE
 from agent_sandbox.stack.recorded import Access, MountKind
@@ -91,7 +92,18 @@ def has_two_names(root: Path, path: str) -> bool:
 
 
 def _is_wall(volume: Mapping[str, Any]) -> bool:
-    return volume.get("read_only") == "true" and volume.get("source") != NOTHING  # which only hides what is there
+    hides = volume.get("source") == NOTHING and volume.get("target") != f"{WORKSPACE}/{DOTENV}"
+    return volume.get("read_only") == "true" and not hides
+
+
+def masked_files(document: Mapping[str, Any]) -> frozenset[str]:
+    """Return the files of the project in whose place the agent sees an empty one, by a parsed stack file."""
+    try:
+        volumes = document["services"]["agent"]["volumes"]
+        found = [one["target"].replace("$$", "$") for one in volumes if one.get("source") == NOTHING]
+    except (LookupError, TypeError, AttributeError):
+        return frozenset()
+    return frozenset(path.removeprefix(f"{WORKSPACE}/") for path in found)
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:

@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.git.git_config import settings_of
 from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.git.worktree import has_usual_name
 from agent_sandbox.runtime.host.files import is_real, problem_of, read_bytes, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import has_two_names, read_only_mounts
+from agent_sandbox.runtime.protect.mount_checks import has_two_names, masked_files, read_only_mounts
 
 FOLDER = "protected"
 MOST_FILES = 200
@@ -31,7 +32,7 @@ class Held(Struct, frozen=True, kw_only=True):
     """The texts of files by their path in the project; for git's settings, each `key` with its value.
 
     `paths` were protected; `pending` have lost their mount, and the user has not confirmed their content yet. `stamps`
-    change when a file of git's settings is replaced.
+    change when git's settings, `.env` or a masked file are replaced.
     """
 
     texts: Mapping[str, str] = {}
@@ -84,18 +85,20 @@ def record(root: Path, environ: Mapping[str, str]) -> None:
     """Store a snapshot of the protected paths."""
     paths = protected_paths(root)
     now = read_held(root, (path for path in paths if not is_of_others(path)))
-    _write(root, environ, replace(now, paths=paths, stamps=_stamps(root, now.settings)))
+    stamped = {*now.settings, *{DOTENV}.intersection(now.texts), *masked_files(read_stack_file(root))}
+    _write(root, environ, replace(now, paths=paths, stamps=_stamps(root, stamped)))
 
 
 def accept(root: Path, environ: Mapping[str, str], then: Held, now: Held) -> None:
     """Store the new content of files whose change was accepted."""
     texts, settings = {**then.texts, **now.texts}, {**then.settings, **now.settings}
-    stamps = {**then.stamps, **_stamps(root, now.settings)}
+    stamps = {**then.stamps, **_stamps(root, {*now.texts}.intersection(then.stamps))}
+    texts = {path: text for path, text in texts.items() if path in then.texts}  # none of a mask
     _write(root, environ, replace(then, texts=texts, settings=settings, stamps=stamps))
 
 
 def settings_replaced(root: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the new stamps if another file replaced one with git's settings, which ended its mount.
+    """Return the new stamps if another file replaced git's settings, `.env` or a masked file, which ended its mount.
 
     Asks no engine.
     """
@@ -127,7 +130,7 @@ def _name(root: Path) -> str:
 
 
 def _stamps(root: Path, paths: Iterable[str]) -> dict[str, str]:
-    return {path: _stamp(root / path) for path in paths if is_settings(path)}
+    return {path: _stamp(root / path) for path in paths}
 
 
 def _stamp(place: Path) -> str:

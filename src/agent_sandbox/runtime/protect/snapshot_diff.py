@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent_sandbox.counted import counted
+from agent_sandbox.render.dotenv import without_values
 from agent_sandbox.render.paths import DOTENV, STACK
 from agent_sandbox.runtime.git.git_config import UNREADABLE
 from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_of_others, is_settings, read_held
@@ -75,6 +76,8 @@ def unwatched(root: Path, then: Held) -> tuple[str, ...]:
 
 
 def _difference(name: str, was: str | None, is_: str | None) -> Iterator[str]:
+    if name == DOTENV:
+        was, is_ = (one and without_values(one, other or "") for one, other in ((was, is_), (is_, was)))
     first = "/dev/null" if was is None else f"a/{name.lstrip('/')}"
     second = "/dev/null" if is_ is None else f"b/{name.lstrip('/')}"
     return unified_diff((was or "").splitlines(), (is_ or "").splitlines(), first, second, n=1, lineterm="")

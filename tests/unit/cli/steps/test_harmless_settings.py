@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import harmless_settings as module
 from agent_sandbox.cli.steps.execute import require_agent
-from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, SAME, accept_harmless
+from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, HIDDEN, SAME, accept_harmless
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.driver.container import Container
@@ -214,3 +214,60 @@ def test_distinguishes_the_projects_own_repository_from_submodules() -> None:
     own = {CONFIG, "/home/me/main/.git/config", "/home/me/x.git/config"}
     submodules = {".git/modules/lib/config", "vendor/.git/config", "/home/me/main/.git/worktrees/a/modules/lib/config"}
     assert {path for path in own | submodules if module._is_own(path)} == own
+
+
+def with_dotenv(project: Project, *masks: str) -> None:
+    """Have a `.env` and a masked file in the stack, recorded."""
+    source = dict.fromkeys(masks, ", source: /dev/null")
+    mounts = ", ".join(
+        f"{{target: /workspace/{path}{source.get(path, '')}, read_only: true}}" for path in {".env", *masks}
+    )
+    stack = stamped(f"services: {{agent: {{volumes: [{mounts}]}}}}\n", comment="#")
+    (project.root / ".devcontainer" / "docker-compose.yml").write_text(stack)
+    for path in (".env", *masks):
+        (project.root / path).write_text("STRIPE_KEY=sk_1\n")
+    record(project.root, os.environ)
+
+
+def replace_file(project: Project, path: str, text: str) -> str:
+    (project.root / "new").write_text(text)
+    (project.root / "new").rename(project.root / path)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_an_edited_dotenv_is_protected_again_and_no_value_is_shown(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_dotenv(repository)
+    found = replace_file(repository, ".env", "STRIPE_KEY=sk_2\nNEW_TOKEN=sk_3\n")
+    assert settings_replaced(repository.root, os.environ)
+    docker.says("run").says("exec")
+    assert accept_harmless(repository, [AGENT], Inside(lost=(".env",))) == Inside()
+    assert docker.calls[0].endswith(f" {REPROTECT} x {found} .env")
+    told = capsys.readouterr().err
+    assert told.startswith(f".env: {ACCEPTED}\n")
+    assert ("+NEW_TOKEN=(hidden, changed)" in told, "sk_" in told) == (True, False)
+    assert settings_replaced(repository.root, os.environ) == {}
+
+
+@pytest.mark.parametrize("path", [".env", ".env.local"])
+def test_a_masked_file_that_was_edited_is_hidden_again(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    with_dotenv(repository, path)
+    found = replace_file(repository, path, "STRIPE_KEY=sk_2\n")
+    docker.says("run").says("exec")
+    assert accept_harmless(repository, [AGENT], Inside(lost=(path,))) == Inside()
+    assert docker.calls[0].endswith(f" {REPROTECT} x hide:{found} {path}")
+    told = capsys.readouterr().err
+    assert (told.splitlines()[0], "sk_" in told) == (f"{path}: {HIDDEN}", False)
+    assert settings_replaced(repository.root, os.environ) == {}
+    assert ".env.local" not in recorded(repository.root, os.environ).texts
+
+
+def test_a_masked_dotenv_with_other_lines_for_compose_is_not_accepted(repository: Project, docker: FakeDocker) -> None:
+    with_dotenv(repository, ".env")
+    replace_file(repository, ".env", "STRIPE_KEY=sk_1\nCOMPOSE_FILE=evil.yml\n")
+    lost = Inside(lost=(".env",))
+    assert accept_harmless(repository, [AGENT], lost) == lost
+    assert docker.calls == []

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.unprotected_writes import SILENT, put_off, review
+from agent_sandbox.cli.steps.unprotected_writes import SILENT, UNHIDDEN, put_off, review
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
@@ -193,3 +194,17 @@ def test_shows_unrecorded_files_completely(repository: Project, capsys: pytest.C
     leave_pending(repository.root, os.environ, Held(), ())
     review(repository, [], Inside(lost=(CONFIG,)))
     assert capsys.readouterr().err.splitlines()[1] == "  --- /dev/null"
+
+
+def test_a_lost_mask_needs_a_new_container_but_no_answer_and_shows_no_content(
+    repository: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository.root / ".devcontainer").mkdir()
+    mounts = "[{target: /workspace/.env.local, source: /dev/null, read_only: true}]"
+    stack = stamped(f"services: {{agent: {{volumes: {mounts}}}}}\n", comment="#")
+    (repository.root / ".devcontainer" / "docker-compose.yml").write_text(stack)
+    (repository.root / ".env.local").write_text("STRIPE_KEY=sk_1\n")
+    assert review(repository, [AGENT], Inside(lost=(".env.local",))) == (".env.local",)
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if ".env.local" in line] == [f".env.local: {UNHIDDEN}"]
+    assert "sk_1" not in "".join(said)

@@ -183,6 +183,15 @@ def test_rejects_masks_that_could_be_undone_or_hide_a_protected_path(tmp_path: P
     assert str(error.value) == f"f:0: `mask`: {path}: {why}"
 
 
+def test_dotenv_can_be_masked_since_the_mask_is_read_only_too(app: Path) -> None:
+    (app / ".env").touch()
+    walls = (*WALLS, Protected(path=".env", why=""))
+    assert own_masks(app, (".env",), walls, at=at) == (Mask(path=".env", directory=False),)
+    for spelling in (".ENV", ".env/", ".env/x"):
+        with pytest.raises(UserError):
+            own_masks(app, (spelling,), walls, at=at)
+
+
 @each("paths", [("src", "src/"), ("src", "SRC"), ("src/", "src/x")])
 def test_rejects_a_path_that_is_masked_twice(tmp_path: Path, paths: tuple[str, str]) -> None:
     (tmp_path / "src").mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.init import own_places
 from agent_sandbox.runtime.init.settled_places import make_masked
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
+from agent_sandbox.runtime.protect.mount_checks import masked_files, read_only_mounts
 from agent_sandbox.stack.workspace import Mask
 from init_project import Init
 
@@ -39,6 +39,24 @@ def test_adds_masks_to_the_stack_and_creates_missing_masked_files(tmp_path: Path
     assert (root / ".env.local").read_text() == ""
     assert ".env.local" not in read_only_mounts(read_stack_file(root))
     assert not init(root).protection.kept
+
+
+def test_a_masked_dotenv_is_mounted_once_and_stays_protected(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    write(root, "mask: [.env]\n")
+    (root / ".env").write_text("STRIPE_KEY=sk_live\n")
+    notes = init(root).notes
+    text = (root / STACK).read_text()
+    assert text.count("target: /workspace/.env,") == 1
+    assert "{type: bind, source: /dev/null, target: /workspace/.env," in text
+    assert "pinned .env" in text
+    assert ".env" in read_only_mounts(read_stack_file(root))
+    assert masked_files(read_stack_file(root)) == {".env"}
+    assert (root / ".env").read_text().startswith("STRIPE_KEY=sk_live\n")
+    assert not [note for note in notes if "STRIPE_KEY" in note]
+    write(root, "mask: []\n")
+    assert "`.env` holds STRIPE_KEY, which the agent can read" in "\n".join(init(root).notes)
+    assert "read .env" in (root / STACK).read_text()
 
 
 def test_passes_variables_to_the_agent_and_rejects_those_that_the_sandbox_sets(tmp_path: Path, init: Init) -> None:

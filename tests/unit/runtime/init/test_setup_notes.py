@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
 from agent_sandbox.runtime.init.initialise import prepare
-from agent_sandbox.runtime.init.setup_notes import NOT_IN_SUBMODULES
+from agent_sandbox.runtime.init.setup_notes import NOT_IN_SUBMODULES, readable_dotenv
 from agent_sandbox.stack.limits import GIB
 from init_project import init_options
 from repositories import bare, repository, worktree
@@ -16,6 +16,19 @@ def test_reports_protected_paths_that_no_longer_exist(tmp_path: Path) -> None:
     prepare(init_options(tmp_path), {}).write()
     (tmp_path / ".vscode").rmdir()
     assert prepare(init_options(tmp_path), {}).notes == (".vscode: no longer protected, because it is gone",)
+
+
+def test_names_the_credentials_in_dotenv_that_the_agent_can_read(tmp_path: Path) -> None:
+    text = "STRIPE_KEY=sk_live\nEMPTY_TOKEN=\nDEBUG=1\nexport DB_PASSWORD='x y'\n"
+    (tmp_path / ".env").write_text(text)
+    hide = "`mask: [.env]` in .devcontainer/sandbox.yaml hides it from the next `agent-sandbox up`"
+    said = f"`.env` holds STRIPE_KEY, DB_PASSWORD, which the agent can read: {hide}"
+    assert [*readable_dotenv(tmp_path, ())] == [said]
+    assert [*readable_dotenv(tmp_path, (".env",))] == []
+    (tmp_path / ".env").rename(tmp_path / "elsewhere")
+    assert [*readable_dotenv(tmp_path, ())] == []
+    (tmp_path / ".env").symlink_to("elsewhere")
+    assert [*readable_dotenv(tmp_path, ())] == []
 
 
 def test_reports_a_limit_above_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 from agent_sandbox.runtime.git.git_config import settings_in
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.snapshot import Held
+from table_tests import each
 
 CONFIG = ".git/config"
 BEFORE = b"""\
@@ -270,3 +271,62 @@ def test_does_not_accept_remotes_or_branches_in_the_settings_of_a_worktree() -> 
             Held(texts={path: data.decode()}, settings={path: settings_in(data)}) for data in (before, before + lines)
         )
         assert not is_harmless(path, then, now)
+
+
+DOTENV = ".env"
+ENV_BEFORE = "# mine\nSTRIPE_KEY=sk_1\nCOMPOSE_FILE=a.yml\nNODE_OPTIONS=--no-warnings\nLOG_LEVEL=info\n"
+
+
+def edited(after: str, before: str = ENV_BEFORE) -> bool:
+    return is_harmless(DOTENV, Held(texts={DOTENV: before}), Held(texts={DOTENV: after}))
+
+
+@each(
+    "after",
+    [
+        ENV_BEFORE,
+        ENV_BEFORE.replace("sk_1", "sk_2"),
+        ENV_BEFORE.replace("STRIPE_KEY=sk_1\n", ""),
+        ENV_BEFORE.replace("sk_1", '"sk_2"').replace("info", "debug"),
+        f"{ENV_BEFORE}\nexport OTHER_TOKEN=x/y+z=\n# a note\nDB_PORT=5432",
+    ],
+)
+def test_accepts_other_credentials_in_dotenv(after: str) -> None:
+    assert edited(after)
+
+
+@each(
+    "after",
+    [
+        ENV_BEFORE.replace("a.yml", "evil.yml"),
+        ENV_BEFORE.replace("COMPOSE_FILE=a.yml\n", ""),
+        ENV_BEFORE.replace("--no-warnings", "--require=./evil.js"),
+        f"{ENV_BEFORE}COMPOSE_FILE=evil.yml\n",
+        f"{ENV_BEFORE}COMPOSE_PROJECT_ID=x\n",
+        f"{ENV_BEFORE}DOCKER_USER=x\n",
+        f"{ENV_BEFORE}GIT_CONFIG_KEY_0=core.fsmonitor\n",
+        f"{ENV_BEFORE}LD_PRELOAD=./evil.so\n",
+        f"{ENV_BEFORE}BASH_ENV=./evil\n",
+        f"{ENV_BEFORE}PATH=./evil\n",
+        f"{ENV_BEFORE}X_KEY=$(./evil)\n",
+        f"{ENV_BEFORE}X_KEY=`./evil`\n",
+        f"{ENV_BEFORE}X_KEY=x;./evil\n",
+        f"{ENV_BEFORE}X_KEY=x ./evil\n",
+        f"{ENV_BEFORE}X_KEY='x\n",
+        f"{ENV_BEFORE}X_KEY=x\\\n",
+        f"{ENV_BEFORE}X_KEY=x\rCOMPOSE_FILE=evil.yml\n",
+        f"{ENV_BEFORE}# x\rCOMPOSE_FILE=evil.yml\n",
+        f"{ENV_BEFORE}X_KEY=x\u2028COMPOSE_FILE=evil.yml\n",
+        "\n".join(reversed(ENV_BEFORE.split("\n"))) + "PATH=x",
+    ],
+)
+def test_does_not_accept_a_line_of_dotenv_on_which_compose_or_a_shell_acts(after: str) -> None:
+    assert not edited(after)
+
+
+def test_does_not_accept_a_dotenv_with_a_value_of_several_lines_or_without_a_snapshot() -> None:
+    before = 'NODE_OPTIONS="--require\n./a.js"\nX_KEY=a\n'
+    assert not edited(before.replace("X_KEY=a", "X_KEY=b"), before)
+    assert not edited("A_KEY=b\\\nX_KEY=b\n", "A_KEY=b\\\n")
+    assert not is_harmless(DOTENV, Held(), Held(texts={DOTENV: "X_KEY=a\n"}))
+    assert not is_harmless(DOTENV, Held(texts={DOTENV: "X_KEY=a\n"}), Held())

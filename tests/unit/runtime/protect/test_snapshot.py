@@ -102,8 +102,9 @@ def test_is_settings_accepts_only_config_files_of_git_directories() -> None:
 def test_records_a_snapshot_for_each_project(project: Path, environ: dict[str, str]) -> None:
     assert recorded(project, environ) == Held()
     record(project, environ)
-    now = replace(read_held(project, protected_paths(project)), paths=(".devcontainer", ".env"))
-    assert (recorded(project, environ), ".env" in now.texts) == (now, True)
+    stamps = recorded(project, environ).stamps
+    now = replace(read_held(project, protected_paths(project)), paths=(".devcontainer", ".env"), stamps=stamps)
+    assert (recorded(project, environ), ".env" in now.texts, [*stamps]) == (now, True, [".env"])
     assert recorded(project.parent, environ) == Held()
     leave_pending(project, environ, now, (".env",))
     assert recorded(project, environ).pending == (".env",)
