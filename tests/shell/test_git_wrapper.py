@@ -85,7 +85,8 @@ def repository(tmp_path: Path) -> Path:
         git commit --quiet --allow-empty --message=x; git branch two; git remote add origin https://example.com/x.git
         git update-ref refs/remotes/origin/main HEAD
         git submodule --quiet add "$HOME/lib"; git commit --quiet --message=lib
-        git submodule --quiet deinit --all --force; rm -r .git/modules
+        git submodule --quiet deinit --all --force
+        rm -r .git/modules .git/hooks/*
     """
     subprocess.run(["sh", "-ec", made], check=True, cwd=tmp_path, env={**os.environ, "HOME": str(tmp_path)})
     return tmp_path
@@ -203,7 +204,7 @@ def test_a_command_that_changes_no_setting_keeps_none(
     done = inside("git config user.name >/dev/null; git branch -d -q two; git fetch -q ../lib; git status -s")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [*(repository / "w" / ".git").glob("agent-sandbox.*")] == []
-    kept = "git init --quiet; git config core.filemode; git config remote.origin.url"
+    kept = "git config core.hooksPath x; git init --quiet; git config core.filemode; git config remote.origin.url"
     assert inside(kept).stdout == "true\nhttps://example.com/x.git\n"
 
 
