@@ -72,13 +72,13 @@ def remove_variables(text: str, keys: Collection[str]) -> str:
     return COMMENTS.sub("", text)
 
 
-def without_values(text: str, other: str = "") -> str:
-    r"""Return the text with neither values nor comments, to be shown: a value that `other` has not says so.
+def without_values(text: str, before: str) -> str:
+    r"""Return the text with neither values nor comments, to be shown: it says which values differ from those `before`.
 
     >>> without_values("A=1\nB=2\n# 3\n", "A=1\n")
     'A=(hidden)\nB=(hidden, changed)\n(a line that sets no variable)\n'
     """
-    known, lines, position = assignments(other), list[str](), 0
+    known, lines, position = assignments(before), list[str](), 0
     for match in [*ASSIGNMENT.finditer(text), None]:
         between = text[position : match.start() if match else len(text)].splitlines()
         lines += [line if line == COMMENT else NO_VARIABLE for line in between if line.strip()]

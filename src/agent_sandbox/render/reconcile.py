@@ -66,7 +66,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
         before, after = self.before or "", self.after
         if self.path == DOTENV:
-            before, after = dotenv.without_values(before, after), dotenv.without_values(after, before)
+            before, after = dotenv.without_values(before, before), dotenv.without_values(after, before)
         old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
         was = "/dev/null" if self.before is None else f"a/{self.path}"
         lines = unified_diff(old, new, was, f"b/{self.path}")

@@ -77,7 +77,7 @@ def unwatched(root: Path, then: Held) -> tuple[str, ...]:
 
 def _difference(name: str, was: str | None, is_: str | None) -> Iterator[str]:
     if name == DOTENV:
-        was, is_ = (one and without_values(one, other or "") for one, other in ((was, is_), (is_, was)))
+        was, is_ = (one and without_values(one, was or "") for one in (was, is_))
     first = "/dev/null" if was is None else f"a/{name.lstrip('/')}"
     second = "/dev/null" if is_ is None else f"b/{name.lstrip('/')}"
     return unified_diff((was or "").splitlines(), (is_ or "").splitlines(), first, second, n=1, lineterm="")

@@ -248,6 +248,10 @@ def test_an_edited_dotenv_is_protected_again_and_no_value_is_shown(
     assert told.startswith(f".env: {ACCEPTED}\n")
     assert ("+NEW_TOKEN=(hidden, changed)" in told, "sk_" in told) == (True, False)
     assert settings_replaced(repository.root, os.environ) == {}
+    replace_file(repository, ".env", "STRIPE_KEY=sk_4\nNEW_TOKEN=sk_3\n")
+    assert accept_harmless(repository, [AGENT], Inside(lost=(".env",))) == Inside()
+    told = capsys.readouterr().err
+    assert "  -STRIPE_KEY=(hidden)\n  +STRIPE_KEY=(hidden, changed)\n" in told
 
 
 @pytest.mark.parametrize("path", [".env", ".env.local"])
