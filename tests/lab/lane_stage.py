@@ -20,6 +20,8 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from layer_harness import LetThrough, hooks_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_sandbox.policy import Policy
     from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.exchange.exchange import Exchange
@@ -82,6 +84,13 @@ class Notes:
     def tls_failed_client(self, reason: str, _: Tunnel) -> None:
         """Note it."""
         self.said.append(reason)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the event loop run until something holds."""
+    async with asyncio.timeout(SECONDS):
+        while not holds():  # noqa: ASYNC110 - nothing tells when
+            await asyncio.sleep(0)
 
 
 async def pair_of_sockets() -> tuple[Pair, Pair]:

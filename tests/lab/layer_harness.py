@@ -21,6 +21,7 @@ from agent_sandbox.proxy.mitm import http1_client, http2_client
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.stream import TurnHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from http2client import Http2Streams
 from http2client import fields as request_fields
@@ -111,6 +112,8 @@ class Wire:
         self.closed: list[Connection] = []
         self.reset: list[Connection] = []
         self.resumed: list[Resumed] = []
+        self.turns: deque[Resumed] = deque()
+        self.is_busy = False  # no body gets its turn
         self.wakeups: list[commands.RequestWakeup] = []
         self.refuse_dial: NotReached | None = None
         self.patient = False  # servers are reached when the test says so
@@ -121,9 +124,12 @@ class Wire:
         self._read = 0
         runner = HookRunner(hooks_of(*addons), PLAIN, on_fault=self.faults.append, close=self._abort)
         context = Context(self.client, as_mitmproxy(EngineOptions()))
-        self.layer = Destination(context, PLAIN, limits or Limits(), runner.run, self.reset.append, self.resumed.append)
+        self.layer = Destination(context, PLAIN, limits or Limits(), runner.run, self.reset.append, self._resume)
         without_tls(self.layer)
         self.feed(events.Start())
+
+    def _resume(self, event: Resumed) -> None:
+        (self.turns if isinstance(event.hook, TurnHook) else self.resumed).append(event)
 
     def _abort(self) -> None:
         self.closed.append(self.client)
@@ -131,7 +137,8 @@ class Wire:
     def feed(self, event: events.Event) -> None:
         """Give the layers an event, and carry out their commands."""
         waiting = deque([event])
-        while waiting:
+        while waiting or (self.turns and not self.is_busy):
+            waiting.extend(() if waiting else [self.turns.popleft()])
             for command in self.layer.handle_event(waiting.popleft()):
                 if isinstance(command, commands.OpenConnection):
                     self.opening.append(command)

@@ -125,9 +125,10 @@ def returned(exchange: Exchange, status: int, place: str, echo: bytes) -> bytes:
     streamer.responseheaders(exchange, TUNNEL)
     assert exchange.returned
     if place == "message":
-        return server_frames(exchange.echoes, longest=1000).read(frame(TEXT, echo, ends=True)) if status == 101 else b""
+        frames = server_frames(exchange.echoes, longest=1000)
+        return b"".join(frames.read(frame(TEXT, echo, ends=True))) if status == 101 else b""
     sent = {"body": echo, "compressed": gzip.compress(echo)}.get(place, b"")
-    body = b"".join(bytes(exchange.received(data)) for data in (sent, b""))
+    body = b"".join(part for data in (sent, b"") for part in exchange.received.pieces(data))
     exchange.trailers = ((b"X-You-Sent", echo),) if place == "trailer" else None
     streamer.response(exchange, TUNNEL)
     return repr((exchange.returned, body, exchange.trailers)).encode()

@@ -4,6 +4,9 @@ from msgspec import Struct
 
 from agent_sandbox.policy.http.bounds import MAX_FIELDS
 
+# Filters, searches and decoders hand back to the event loop after so many bytes, or so many lines, events or frames.
+STEP_BYTES, STEP_ITEMS = 16_384, 200
+
 
 class Limits(Struct, frozen=True, kw_only=True):
     """Sizes in bytes, times in seconds. The defaults are what runs; tests shrink them."""

@@ -1,6 +1,6 @@
 """One request with its response: what was asked, what was decided, what passed, and the audit record of all that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redactable import why_unreadable
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
-from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.secrets.unpacking import Stage, Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, names_of, value_of
@@ -82,23 +82,33 @@ class Meter(Struct):
         """Return whether `size` more bytes are within the limit."""
         return self.limit is None or self.count + size <= self.limit
 
-    def __call__(self, data: bytes) -> bytes | tuple[()]:
-        """Count `data` and return it, redacted and filtered if need be. Empty `data` means the end of the body.
+    def __call__(self, data: bytes) -> bytes:
+        """Return all pieces of `data`, for a body that costs little, such as one that only is counted."""
+        return b"".join(self.pieces(data))
 
-        Return an empty tuple for no data: an empty chunk would end the body. Raises UnpackError and OverBudgetError.
+    @property
+    def changes(self) -> bool:
+        """Whether the body is redacted or filtered, so that a turn must be taken before each piece."""
+        return self.redactor is not None or bool(self.filters)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Count `data` and yield it, redacted and filtered if need be. Empty `data` means the end of the body.
+
+        Each piece takes bounded work; some are empty. Raises UnpackError and OverBudgetError.
         """
         self.count += len(data)
         if over := self.spend("download", len(data)):
             raise OverBudgetError(over)
-        if self.redactor is None and not self.filters:
-            return data
-        if not data:
-            return self._end()
-        shown = self.unpacking.feed(data) if self.unpacking else data
-        shown = self.redactor.feed(shown) if self.redactor else shown
-        for one in self.filters:
-            shown = one.feed(shown)
-        return self._copy(shown) or ()
+        if not self.changes:
+            yield data
+            return
+        stages = [part for part in (self.unpacking, self.redactor, *self.filters) if part is not None]
+        if data:
+            yield from self._through(stages, data)
+            return
+        for number, part in enumerate(stages, 1):
+            if part is not self.unpacking or self.count:
+                yield from self._through(stages[number:], part.end())
 
     @property
     def holds_head(self) -> bool:
@@ -111,19 +121,16 @@ class Meter(Struct):
             if part is not None:
                 part.close()
 
-    def _end(self) -> bytes:
-        if self.unpacking and self.count:
-            self.unpacking.end()
-        rest = self.redactor.end() if self.redactor else b""
-        for one in self.filters:
-            rest = one.feed(rest) + one.end()
-        return self._copy(rest)
-
-    def _copy(self, shown: bytes) -> bytes:
+    def _through(self, stages: Sequence[Stage], data: bytes) -> Iterator[bytes]:
+        """Yield what the stages make of data. They yield empty pieces to hand back."""
+        if stages and data:
+            for piece in stages[0].feed(data):
+                yield from self._through(stages[1:], piece)
+            return
         if self.copied is not None:
-            self.copied += shown
+            self.copied += data
             self.copied = self.copied if len(self.copied) <= MAX_COPY else None
-        return shown
+        yield data
 
 
 class Outcome(Struct, frozen=True):

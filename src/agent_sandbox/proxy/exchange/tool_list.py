@@ -5,13 +5,14 @@ A response that may contain a list of tools, but that programs could read differ
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
 from agent_sandbox.policy import Ambiguous
 from agent_sandbox.policy.http.json_body import read_plain_json
-from agent_sandbox.proxy.secrets.unpacking import UnpackError
+from agent_sandbox.proxy.limits import STEP_BYTES, STEP_ITEMS
+from agent_sandbox.proxy.secrets.unpacking import Stage, UnpackError
 from agent_sandbox.proxy.wire.message import Fields
 
 MAX_ANSWER = 1024 * 1024  # bytes of a JSON response, or of one event
@@ -38,16 +39,10 @@ class ToolListError(UnpackError):
         super().__init__(f"its list of tools could not be filtered: {why}")
 
 
-class BodyFilter(Protocol):
+class BodyFilter(Stage, Protocol):
     """Changes the body of one response. `holds_head`: send nothing before the end: the body may be unreadable."""
 
     holds_head: bool
-
-    def feed(self, data: bytes) -> bytes:
-        """Return what can be passed on now. Raises ToolListError, as `end` does."""
-
-    def end(self) -> bytes:
-        """Return the rest."""
 
     def close(self) -> None:
         """Free what is held."""
@@ -123,11 +118,11 @@ class JsonFilter:
         self._held = Held(room, fail)
         self._body = bytearray()
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> Iterable[bytes]:
         """Hold the data."""
         self._held.resize(len(self._body) + len(data))
         self._body += data
-        return b""
+        return (b"",)
 
     def end(self) -> bytes:
         """Return the changed document."""
@@ -158,19 +153,23 @@ class EventFilter:
         self._data = bytearray()  # of its lines, each with a line feed
         self._after_cr = False
 
-    def feed(self, data: bytes) -> bytes:
-        """Return the events that are complete."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the events that are complete."""
         fresh = data.removeprefix(b"\n") if self._after_cr else data
         self._after_cr = data.endswith(b"\r") if data else self._after_cr
-        shown, at = bytearray(), 0
+        shown, at, lines, begun = bytearray(), 0, 0, 0
         for end in LINE_END.finditer(fresh):  # not `split`: a list of short lines takes twenty times their size
             whole = bytes(self._line) + fresh[at : end.start()]
             self._line.clear()
             shown += self._take(whole)
-            at = end.end()
+            at, lines = end.end(), lines + 1
+            if lines == STEP_ITEMS or at - begun >= STEP_BYTES:
+                self._hold()
+                yield bytes(shown)
+                shown, lines, begun = bytearray(), 0, at
         self._line += fresh[at:]
-        self._held.resize(len(self._kept) + len(self._data) + len(self._line))
-        return bytes(shown)
+        self._hold()
+        yield bytes(shown)
 
     def end(self) -> bytes:
         """Drop an event that is not complete, as clients do."""
@@ -180,6 +179,9 @@ class EventFilter:
         """Free the event."""
         self._held.close()
         self._line, self._kept, self._data = bytearray(), bytearray(), bytearray()
+
+    def _hold(self) -> None:
+        self._held.resize(len(self._kept) + len(self._data) + len(self._line))
 
     def _take(self, line: bytes) -> bytes:
         """Take a line; return the event that it ends, if it does. Fields that clients ignore are dropped."""

@@ -1,7 +1,6 @@
 """Forward one allowed request to its server, and the response to the client, both as they arrive."""
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import h11
@@ -15,7 +14,7 @@ from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.lane.body import LAST_CHUNK, Body, chunk, head_bytes, is_chunked, response_body
 from agent_sandbox.proxy.lane.interruptible import AbortedError, ClientLeftError
 from agent_sandbox.proxy.lane.websocket import relay_frames
-from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ
+from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError, BodyEnd, ResponseHead
@@ -25,6 +24,8 @@ from agent_sandbox.proxy.wire.response_start import ResponseStart
 
 HALF_A_HEAD = "the server closed the connection before the end of its response head"
 PIECE = 65_536
+# The client gets what there is after so many turns: the next may be far away.
+MOST_TURNS = 8
 NOT_FORWARDED = "the server's response cannot be forwarded"
 
 
@@ -64,6 +65,7 @@ class Relay:
         self._body = body
         self._client = client
         self._engine = engine
+        self._turns, self._work = engine.turns, Work()
         self._steps = steps
         self._interrupt = interrupt
         self._is_over = self._is_sent = False
@@ -115,18 +117,17 @@ class Relay:
     async def _send_all(self, server: ByteStream, *, chunked: bool) -> AbortedError | None:
         exchange = self._exchange
         while piece := await self._body.read():
-            began = time.monotonic() - self._body.took
             if denial := exchange.refuse_data(len(piece)):
                 return AbortedError(denial)
             data = bytes(exchange.sent(piece))
             server.write(chunk(data) if chunked else data)
-            await self._be_fair(began)
+            await self._be_fair(self._body.took)
             try:
                 await server.drain()
             except ConnectionError:
                 # The server no longer reads, but may have answered. If the client's connection closed while the client
                 # still sends, the answer might be lost.
-                await self._body.discard(self._engine.turns)
+                await self._body.discard(self._turns)
                 return None
         if chunked:
             server.write(LAST_CHUNK)
@@ -173,7 +174,7 @@ class Relay:
             raise KilledError
         self.is_websocket = True
         await self._pass(first)
-        await relay_frames(self._client, server, self._exchange, self._engine.limits, self._engine.turns)
+        await relay_frames(self._client, server, self._exchange, self._engine.limits, self._turns)
 
     async def _response_head(self, server: ByteStream) -> ResponseHead:
         start, is_silent = ResponseStart(), True
@@ -200,15 +201,15 @@ class Relay:
 
     async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
         """Send the response. Data that arrived together is sent together. The record is written before the end."""
-        meter, out = self._exchange.received, first
-        holds = meter.holds_head
+        out, holds = first, self._exchange.received.holds_head
         try:
             while not body.is_done:
                 if (piece := body.take()) is None:
                     out = out if holds else await self._pass(out)
                     piece = await body.read()
-                out = await self._add(out, piece, took=body.took, chunked=chunked, holds=holds)
-            rest = bytes(meter(b""))
+                await self._be_fair(body.took)
+                out = await self._add(out, piece, chunked=chunked, holds=holds) if piece else out
+            out = await self._add(out, b"", chunked=chunked, holds=holds)
         except h11.ProtocolError as error:
             why = "the server reset the connection" if server.is_reset else f"HTTP/1 protocol error: {error}"
             raise BrokenError(self._safe(why)) from error
@@ -216,32 +217,27 @@ class Relay:
             raise BrokenError(f"{NOT_FORWARDED}: {why}") from why
         except OverBudgetError as why:
             raise AbortedError(self._exchange.over_budget(why.over)) from why
-        if chunked:
-            rest = (chunk(rest) if rest else b"") + (LAST_CHUNK if self._exchange.method.upper() != "HEAD" else b"")
+        if chunked and self._exchange.method.upper() != "HEAD":
+            out += LAST_CHUNK
         # The record says how much was sent, and a client may take long to read the end of the response.
         await self._stop_sending()
         if not self._steps.run("response", self._exchange):
             raise KilledError
         if self._body.is_done:
-            await self._pass(out + rest)
+            await self._pass(out)
         else:  # some clients read nothing before they have sent their whole request
-            self._client.write(out + rest)
+            self._client.write(out)
 
-    async def _add(self, out: bytes, piece: bytes, *, took: float, chunked: bool, holds: bool) -> bytes:
-        """Append a piece of the body as the client gets it; send `out` once it is large. Reading took `took` seconds.
-
-        A compressed piece may become a hundred times as large, so it is decompressed in small parts.
-        """
+    async def _add(self, out: bytes, data: bytes, *, chunked: bool, holds: bool) -> bytes:
+        """Append data of the body as the client gets it, b"" for its end; send `out` once it is large."""
         meter = self._exchange.received
-        size = COMPRESSED_READ if meter.unpacking else len(piece)
-        for at in range(0, len(piece) or 1, size or 1):
-            began = time.monotonic() - took
-            data = bytes(meter(piece[at : at + size])) if piece else b""
-            out += chunk(data) if chunked and data else data
-            await self._be_fair(began)  # before a slow client takes its time
-            if len(out) > PIECE and not holds:
+        pieces, is_over, turns = meter.pieces(data), False, 0
+        while not is_over:
+            turns += 1
+            made, is_over = await self._turns.next(pieces, self._work) if meter.changes else (next(pieces), True)
+            out += chunk(made) if chunked and made else made
+            if not holds and (len(out) > PIECE or turns % MOST_TURNS == 0):
                 out = await self._pass(out)
-            took = 0.0
         return out
 
     async def _pass(self, data: bytes) -> bytes:
@@ -252,9 +248,9 @@ class Relay:
         await self._client.drain()
         return b""
 
-    async def _be_fair(self, began: float) -> None:
-        """Pause after much work, so that other connections have their turn."""
-        if seconds := self._engine.turns.wait(time.monotonic() - began):
+    async def _be_fair(self, took: float) -> None:
+        """Pause after work that took so many seconds, so that other connections have their turn."""
+        if seconds := self._turns.wait(took):
             await asyncio.sleep(seconds)
 
     def _safe(self, reason: str) -> str:

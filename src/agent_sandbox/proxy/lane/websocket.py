@@ -1,14 +1,13 @@
 """Relay WebSocket frames as they arrive, until one side ends."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
 from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler, Work
 from agent_sandbox.proxy.secrets.redacted_frames import server_frames
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 
@@ -16,10 +15,7 @@ from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 async def relay_frames(
     client: ByteStream, server: ByteStream, exchange: Exchange, limits: Limits, turns: FairScheduler
 ) -> None:
-    """Forward the frames of both sides, redacted, until one side leaves or both have closed. Count their payload.
-
-    After much work, a side pauses: short frames take long to redact.
-    """
+    """Forward the frames of both sides, redacted, until one side leaves or both have closed. Count their payload."""
     sent = Frames(masked=True, longest=limits.websocket_bytes)
     received = server_frames(exchange.echoes, longest=limits.websocket_bytes)
     passing = [
@@ -63,21 +59,19 @@ async def _pass(  # noqa: PLR0913, PLR0917 - one side of a WebSocket
     turns: FairScheduler,
 ) -> str:
     """Forward frames until a Close or the end. Return why they cannot be forwarded, if they cannot."""
+    work = Work()
     try:
         while not frames.closed:
             if not source.buffer and not await source.more():
                 break
             arrived = bytes(source.buffer.maybe_extract_at_most(len(source.buffer)) or b"")
-            began = time.monotonic()
-            data = frames.read(arrived)
-            pause = turns.wait(time.monotonic() - began)
             if why := spend(len(arrived)):
                 return why
-            if data:
+            pieces, is_over = frames.read(arrived), False
+            while not is_over:
+                data, is_over = await turns.next(pieces, work)
                 target.write(data)
                 await target.drain()
-            if pause:
-                await asyncio.sleep(pause)
     except BadFrameError as bad:
         return f"{who} sent {bad}"
     except ConnectionError:

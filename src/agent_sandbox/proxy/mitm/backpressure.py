@@ -1,4 +1,4 @@
-"""Count the bytes that are buffered because the other side is not reading, or not connected yet.
+"""Count bytes that are buffered: the other side does not read, is not connected yet, or they wait to be filtered.
 
 mitmproxy gives every HTTP/2 sender an unlimited window and buffers what the receiver's window does not take. A client
 that starts a download and never reads it would make the proxy buffer all of it; `session` pauses the sender instead.
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mitmproxy.proxy.layer import Layer
-from mitmproxy.proxy.layers.http._events import RequestData
+from mitmproxy.proxy.layers.http._events import RequestData, ResponseData
 from mitmproxy.proxy.layers.http._http2 import Http2Connection
 
 
@@ -17,10 +17,11 @@ def buffered_bytes(layers: Iterable[Layer]) -> int:
     return sum(map(_held_by, layers))
 
 
-def waiting_bytes(streams: Iterable[Layer]) -> int:
-    """Return the number of request bytes queued in `streams` that wait for their upstream connection."""
+def waiting_bytes(streams: Iterable[Layer], *, to_client: bool) -> int:
+    """Return the number of bytes queued in `streams` that wait for their upstream connection, or for a turn."""
+    kind = ResponseData if to_client else RequestData
     waiting = (event for stream in streams for event in stream._paused_event_queue)  # noqa: SLF001 - no public way to count
-    return sum(len(event.data) for event in waiting if isinstance(event, RequestData))
+    return sum(len(event.data) for event in waiting if isinstance(event, kind))
 
 
 def http2_of(outermost: Layer) -> Http2Connection | None:

@@ -72,8 +72,7 @@ class FlowHooks:
         if exchange.returned is None:
             return
         write_response(response, exchange.returned)
-        held = exchange.received.holds_head
-        response.stream = False if held else exchange.received
+        response.stream = not exchange.received.holds_head  # `StrictStream` meters and filters the body
         flow.error = None
 
     def response(self, flow: http.HTTPFlow, owner: ExchangeOwner) -> None:

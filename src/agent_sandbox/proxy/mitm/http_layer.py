@@ -31,7 +31,7 @@ from agent_sandbox.proxy.mitm.http1_client import AbortConnection, ExchangeOver
 from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
-from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, MalformedHook, OwnConnection, StrictStream
+from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, MalformedHook, OwnConnection, StrictStream, TurnHook
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.contexts import HTTP2
@@ -52,7 +52,7 @@ class PolicyReplaced(events.Event):
 
 @dataclass
 class Resumed(events.Event):
-    """The request whose hook this is no longer waits for a person."""
+    """The request whose hook this is no longer waits for a person, or has its turn."""
 
     hook: StartHook
 
@@ -263,7 +263,7 @@ class Destination(layer.Layer):
         ends = self._http.connections.items()
         client = self.context.client
         held = buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
-        return held if to_client else held + waiting_bytes(self._http.streams.values())
+        return held + waiting_bytes(self._http.streams.values(), to_client=to_client)
 
     def limit_copies(self, size: float) -> None:
         """Forget copies of request bodies, the largest first, until the rest is no larger than `size` in all."""
@@ -293,7 +293,9 @@ class Destination(layer.Layer):
                 self._run(command, owner)
                 if not command.blocking:
                     continue
-                if owner.exchange is not None and owner.exchange.waiting is not None and owner.exchange.waits:
+                if isinstance(command, TurnHook):
+                    self._resume(Resumed(command))
+                elif owner.exchange is not None and owner.exchange.waiting is not None and owner.exchange.waits:
                     owner.exchange.waiting.resume = partial(self._resume, Resumed(command))
                 else:
                     waiting.append(events.HookCompleted(command))

@@ -24,7 +24,9 @@ from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.mitm.shared_server import RESET_BY_SERVER, SharedServer, Sharing
+from agent_sandbox.proxy.mitm.stream import TurnHook
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
+from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -173,10 +175,16 @@ class Session(LiveConnectionHandler):
         return cast("asyncio.StreamWriter | None", transport.writer) if transport is not None else None
 
     def _resume(self, event: Resumed) -> None:
-        """Go on with a request that has waited for a person."""
-        task = asyncio.get_running_loop().create_task(self.server_event(event))
+        """Go on with a request that has waited for a person, or waits for its turn."""
+        hook = event.hook
+        going_on = self._go_on(event, hook.work) if isinstance(hook, TurnHook) else self.server_event(event)
+        task = asyncio.get_running_loop().create_task(going_on)
         self._resuming.add(task)
         task.add_done_callback(self._resuming.discard)
+
+    async def _go_on(self, event: Resumed, work: Work) -> None:
+        async with self._engine.turns.turn(work):
+            await self.server_event(event)
 
     async def review(self, revision: PolicyTransition) -> bool:
         """End the requests and server connections that the new policy denies.

@@ -1,5 +1,6 @@
 """One request and its response: mitmproxy's stream, but a denial is sent at once, not when the request body ends."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, override
 
@@ -21,6 +22,7 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseEndOfMessage,
     ResponseHeaders,
     ResponseProtocolError,
+    ResponseTrailers,
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
 
@@ -33,6 +35,7 @@ from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.http1_client import NoResponse
 from agent_sandbox.proxy.mitm.http2_client import NotProcessed
 from agent_sandbox.proxy.mitm.shared_server import REFUSES_HTTP1, SharedServer, shared_server
+from agent_sandbox.proxy.net.fair_scheduler import Work, batch
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
@@ -64,6 +67,14 @@ class MalformedHook(commands.StartHook):  # type: ignore[no-untyped-call]
     name = "malformed"
     blocking = False
     reason: str
+
+
+@dataclass
+class TurnHook(commands.StartHook):  # type: ignore[no-untyped-call]
+    """Waits for the turn of `work`, in which the next pieces of a response are filtered."""
+
+    name = "turn"
+    work: Work
 
 
 class OwnConnection(GetHttpConnection):
@@ -100,6 +111,9 @@ class StrictStream(HttpStream, ExchangeOwner):
         self._was_repeated = False
         self.copied: bytearray | None = bytearray()
         """The request body as far as it was sent over HTTP/2, for a server that does not process it. None: not kept."""
+        self._work = Work()
+        self._turn: TurnHook | None = None
+        self._is_stopped = False
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
@@ -110,7 +124,14 @@ class StrictStream(HttpStream, ExchangeOwner):
         # While the request waits for a person, mitmproxy only queues events.
         if isinstance(event, RequestProtocolError) and self.exchange is not None and self.exchange.waiting is not None:
             self.exchange.waiting.leave()
-        return super().handle_event(event)
+        if isinstance(event, events.HookCompleted) and isinstance(event.command, TurnHook):
+            if event.command is not self._turn:
+                return  # it was no longer wanted
+            self._turn = None
+        elif isinstance(event, RequestProtocolError | AbortRequest) and self._turn is not None:
+            over, self._turn, self._is_stopped = self._turn, None, True
+            yield from super().handle_event(events.HookCompleted(over))
+        yield from super().handle_event(event)
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
@@ -156,7 +177,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     @override
     def state_stream_response_body(self, event: events.Event) -> Commands:
         try:
-            yield from super().state_stream_response_body(event)
+            yield from self._filter(event, super().state_stream_response_body)
         except UnpackError as why:
             yield from self.abort(Denial(status=502, reason=f"{NOT_FORWARDED}: {why}"))
         except OverBudgetError as why:
@@ -166,26 +187,36 @@ class StrictStream(HttpStream, ExchangeOwner):
     @override
     def state_consume_response_body(self, event: events.Event) -> Commands:
         """Hold a response whose head must not be sent before its body was filtered."""
-        meter = self.exchange.received if self.exchange is not None and self.exchange.received.filters else None
-        if meter is None:
-            yield from super().state_consume_response_body(event)
-            return
         try:
-            if isinstance(event, ResponseData):
-                self.response_body_buf += bytes(meter(event.data))
-                return
-            if isinstance(event, ResponseEndOfMessage):
-                self.response_body_buf += bytes(meter(b""))
+            yield from self._filter(event, super().state_consume_response_body)
         except UnpackError as why:
             if isinstance(event, ResponseData):
                 yield SendHttp(RequestProtocolError(self.stream_id, str(why), ErrorCode.CANCEL), self.context.server)
             yield from self._fail(NotReached(f"{NOT_FORWARDED}: {why}"))
-            return
         except OverBudgetError as why:
             assert self.exchange is not None  # noqa: S101 - its meter raised
             yield from self.abort(self.exchange.over_budget(why.over))
+
+    def _filter(self, event: events.Event, state: Callable[[events.Event], Commands]) -> Commands:
+        """Pass data or the end of a response on to `state`, filtered, piece by piece, each when it is its turn."""
+        meter = self.exchange.received if self.exchange is not None else None
+        if self._is_stopped:
             return
-        yield from super().state_consume_response_body(event)
+        if meter is None or isinstance(event, ResponseTrailers):
+            yield from state(event)
+            return
+        pieces, is_over = meter.pieces(event.data if isinstance(event, ResponseData) else b""), False
+        while not is_over:
+            if meter.changes:
+                self._turn = TurnHook(self._work)
+                yield self._turn
+                if self._is_stopped:
+                    return
+            made, is_over = batch(pieces)
+            if made:
+                yield from state(ResponseData(self.stream_id, made))
+        if isinstance(event, ResponseEndOfMessage):
+            yield from state(event)
 
     @override
     def send_response(self, already_streamed: bool = False) -> Commands:

@@ -30,10 +30,10 @@ class ErrorCode:
         """Whether the server refused the credential."""
         return self._in_header or self._code.match(self._begin) is not None
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> tuple[bytes]:
         """Return the data."""
         self._begin += data[: MOST - len(self._begin)]
-        return data
+        return (data,)
 
     def end(self) -> bytes:
         """Return nothing: all data was passed on."""

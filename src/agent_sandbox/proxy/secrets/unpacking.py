@@ -1,8 +1,10 @@
 """Decompress a response while it streams, so that echoes in it can be found. What a few bytes may become is bounded."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
+
+from agent_sandbox.proxy.limits import STEP_BYTES
 
 # Text rarely shrinks to less than a thirtieth. What expands more may be a bomb.
 MOST_TIMES, SPARE = 100, 1 << 20
@@ -24,11 +26,21 @@ class UnpackError(ValueError):
         super().__init__(why)
 
 
+class Stage(Protocol):
+    """A part of what a body passes through."""
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        """Yield what can be passed on now, in steps of bounded work: at least one. May raise UnpackError, as `end`."""
+
+    def end(self) -> bytes:
+        """Return the rest."""
+
+
 class Unpacker(Protocol):
     """One compressed stream."""
 
-    def read(self, data: bytes, most: int) -> bytes:
-        """Return what the data decompresses to, a little over `most` bytes at most. Raises UnpackError."""
+    def read(self, data: bytes) -> Iterator[bytes]:
+        """Yield what the data decompresses to, a step's bytes at a time if it can. Raises UnpackError."""
 
     @property
     def ended(self) -> bool:
@@ -39,14 +51,15 @@ class _Zlib:
     def __init__(self, window: int) -> None:
         self._stream = zlib.decompressobj(window)
 
-    def read(self, data: bytes, most: int) -> bytes:
+    def read(self, data: bytes) -> Iterator[bytes]:
         try:
-            read = self._stream.decompress(data, most + 1)
+            while read := self._stream.decompress(data, STEP_BYTES):
+                yield read
+                data = self._stream.unconsumed_tail
         except zlib.error as error:
             raise UnpackError from error
         if self._stream.unused_data:
             raise UnpackError
-        return read
 
     @property
     def ended(self) -> bool:
@@ -59,19 +72,13 @@ class _Brotli:
 
         self._stream, self._error = brotli.Decompressor(), brotli.error
 
-    def read(self, data: bytes, most: int) -> bytes:
-        pieces, room = list[bytes](), most + 1
+    def read(self, data: bytes) -> Iterator[bytes]:
         try:
-            # Brotli keeps unread input only at the limit, and then rejects more. The caller raises before that.
-            while piece := self._stream.process(data, output_buffer_limit=room):
-                pieces.append(piece)
-                room -= len(piece)
-                if room <= 0:
-                    break
+            while piece := self._stream.process(data, output_buffer_limit=STEP_BYTES):
+                yield piece
                 data = b""  # only get the rest of the output: brotli could hold back 4 MiB, and return it at once later
         except self._error as error:
             raise UnpackError from error
-        return b"".join(pieces)
 
     @property
     def ended(self) -> bool:
@@ -85,19 +92,15 @@ class _Zstd:
         self._error = zstandard.ZstdError
         self._stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).decompressobj()
 
-    def read(self, data: bytes, most: int) -> bytes:
-        read = b""
+    def read(self, data: bytes) -> Iterator[bytes]:
         # Four bytes can expand to a block of 128 KiB, and one call has no limit for its output: feed it little at once.
         for at in range(0, len(data), 64):
             try:
-                read += self._stream.decompress(data[at : at + 64])
+                yield self._stream.decompress(data[at : at + 64])
             except self._error as error:
                 raise UnpackError from error
-            if len(read) > most:
-                break
         if self._stream.unused_data:
             raise UnpackError
-        return read
 
     @property
     def ended(self) -> bool:
@@ -111,6 +114,17 @@ UNPACKERS: dict[bytes, Callable[[], Unpacker]] = {
     b"x-gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
     b"zstd": _Zstd,
 }
+
+
+def _in_steps(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of one size, except the last, which may be empty."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= STEP_BYTES:
+            yield bytes(held[:STEP_BYTES])
+            del held[:STEP_BYTES]
+    yield bytes(held)
 
 
 class OpenUnpackings:
@@ -142,22 +156,25 @@ class Unpacking:
 
     __del__ = close
 
-    def feed(self, data: bytes) -> bytes:
-        """Return the next decompressed bytes. Raises UnpackError for data that is not valid or expands too much."""
-        if self._unpacker is None:
-            raise UnpackError("the proxy decompresses too many other responses")
-        pieces = []
-        most = min(MOST_SPARE, max(LEAST_SPARE, ALL_SPARE // self._beside.count))
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the next decompressed bytes. Raises UnpackError for data that is not valid or expands too much."""
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
+            if self._unpacker is None:
+                raise UnpackError("the proxy decompresses too many other responses")
+            most = min(MOST_SPARE, max(LEAST_SPARE, ALL_SPARE // self._beside.count))
             self._spare = min(self._spare + MOST_TIMES * len(piece), most)
-            pieces.append(self._unpacker.read(piece, self._spare))
-            self._spare -= len(pieces[-1])
+            yield from _in_steps(self._within_bounds(self._unpacker.read(piece)))
+
+    def _within_bounds(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self._spare -= len(piece)
             if self._spare < 0:
                 raise UnpackError(f"its body is more than {MOST_TIMES} times as large decompressed")
-        return b"".join(pieces)
+            yield piece
 
-    def end(self) -> None:
-        """Raise UnpackError if the stream is not complete."""
+    def end(self) -> bytes:
+        """Return nothing. Raise UnpackError if the stream is not complete."""
         if self._unpacker is None or not self._unpacker.ended:
             raise UnpackError("its compressed body is not complete")
+        return b""

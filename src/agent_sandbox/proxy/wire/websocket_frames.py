@@ -3,6 +3,10 @@
 It rejects frames that RFC 6455 allows only with an extension, and lengths that are not minimally encoded.
 """
 
+from collections.abc import Iterator
+
+from agent_sandbox.proxy.limits import STEP_ITEMS
+
 CONTINUES, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 ENDS, RESERVED, MASKED = 0x80, 0x70, 0x80
 LONGEST_CONTROL = 125
@@ -35,19 +39,22 @@ class Frames:
         """Whether the last message is complete, and no other has begun."""
         return self._message is None and not self._left
 
-    def read(self, data: bytes) -> bytes:
-        """Check `data` and return what can be forwarded now. Raises `BadFrameError`."""
+    def read(self, data: bytes) -> Iterator[bytes]:
+        """Check `data` and yield what can be forwarded now, after each step of frames. Raises `BadFrameError`."""
         data, self._begun = self._begun + data, b""
-        at = 0
+        at = passed = count = 0
         while at < len(data) and not self.closed:
             if self._left:
                 at += self._payload(len(data) - at)
             elif size := self._head(data[at : at + 14]):
-                at += size
+                at, count = at + size, count + 1
             else:
                 self._begun = data[at:]
                 break
-        return data[:at]
+            if count == STEP_ITEMS:
+                yield data[passed:at]
+                passed, count = at, 0
+        yield data[passed:at]
 
     def _payload(self, there: int) -> int:
         size = min(self._left, there)

@@ -66,32 +66,36 @@ def test_a_meter_takes_bytes_up_to_its_limit() -> None:
 
 def test_a_meter_redacts_an_injected_secret() -> None:
     meter = Meter(redactor=Redactor([b"hunter22"]))
-    assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
+    assert [b"".join(meter.pieces(data)) for data in (b"a hunt", b"er22 b hunt", b"")] == [
+        b"a ",
+        b"******** b ",
+        b"hunt",
+    ]
     assert meter.count == len(b"a hunter22 b hunt")
 
 
 def test_a_meter_copies_the_redacted_body_unless_it_is_too_large() -> None:
     meter = Meter(redactor=Redactor([b"hunter22"]), copied=bytearray())
-    shown = [meter(data) for data in (b"a hunter22 b hun", b"", b"")]
+    shown = [b"".join(meter.pieces(data)) for data in (b"a hunter22 b hun", b"", b"")]
     assert (shown[0], bytes(meter.copied or b"")) == (b"a ******** b ", b"a ******** b hun")
-    meter(b"x" * MAX_COPY)
+    list(meter.pieces(b"x" * MAX_COPY))
     assert meter.copied is None
-    meter(b"x")
+    list(meter.pieces(b"x"))
 
 
 def test_a_compressed_body_is_counted_compressed_and_redacted_after_decompression() -> None:
     meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
     packed = zlib.compress(b"a hunter22 b")
-    assert b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b"")) == b"a ******** b"
+    assert b"".join(part for data in (packed[:5], packed[5:], b"") for part in meter.pieces(data)) == b"a ******** b"
     assert meter.count == len(packed)
 
 
 def test_a_compressed_body_that_is_cut_short_is_an_error_unless_it_is_empty() -> None:
     meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
-    assert meter(b"") == b""
-    meter(zlib.compress(b"some text")[:-1])
+    assert b"".join(meter.pieces(b"")) == b""
+    list(meter.pieces(zlib.compress(b"some text")[:-1]))
     with pytest.raises(UnpackError, match=r"^its compressed body is not complete\Z"):
-        meter(b"")
+        list(meter.pieces(b""))
 
 
 def test_a_new_exchange_is_denied_and_names_the_request() -> None:
@@ -262,9 +266,9 @@ def test_refuse_data_denies_a_body_over_the_limit_of_the_rule() -> None:
 
 def test_a_response_over_a_budget_is_not_forwarded() -> None:
     meter = Meter(spend=lambda kind, size: OverBudget(f"{kind}: {size}", 9) if size > 3 else None)
-    assert meter(b"abc") == b"abc"
+    assert list(meter.pieces(b"abc")) == [b"abc"]
     with pytest.raises(OverBudgetError, match="download: 4"):
-        meter(b"abcd")
+        list(meter.pieces(b"abcd"))
 
 
 def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
@@ -274,14 +278,17 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
         filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),),
     )
     packed = zlib.compress(b'{"result": {"tools": [{"name": "a", "x": "hunter22"}, {"name": "b"}]}}')
-    shown = b"".join(bytes(meter(data)) for data in (packed[:5], packed[5:], b""))
+    shown = b"".join(part for data in (packed[:5], packed[5:], b"") for part in meter.pieces(data))
     assert shown == b'{"result": {"tools": [{"name": "a", "x": "********"}]}}'
     assert meter.count == len(packed)
 
 
 def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
     meter = Meter(filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),))
-    assert (meter(b'{"result": {"tools": [{"name": "b"}]}}'), meter(b"")) == ((), b'{"result": {"tools": []}}')
+    assert [b"".join(meter.pieces(data)) for data in (b'{"result": {"tools": [{"name": "b"}]}}', b"")] == [
+        b"",
+        b'{"result": {"tools": []}}',
+    ]
 
 
 TYPE, HTML = (b"content-type", b"application/json"), (b"content-type", b"text/html")
@@ -354,10 +361,10 @@ def test_a_closed_body_frees_its_decoder_and_its_room() -> None:
         Meter(unpacking=Unpacking(b"deflate"), filters=(JsonFilter(partial(filtered, shows="a".__eq__), room),)),
         Meter(),
     )
-    whole(zlib.compress(b" " * 60))
+    list(whole.pieces(zlib.compress(b" " * 60)))
     assert room.left == 40
     for meter in (whole, empty):
         meter.close()
     assert room.left == 100
     with pytest.raises(UnpackError):
-        whole(b"x")
+        list(whole.pieces(b"x"))

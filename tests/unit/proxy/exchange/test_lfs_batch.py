@@ -59,7 +59,7 @@ def test_a_response_that_could_be_read_differently_is_not_forwarded(body: bytes,
 
 def test_a_response_is_held_until_it_is_complete() -> None:
     one, whole = batch_filter("a.test", Room()), batch(("https://a.test/x", OWN))
-    assert [one.feed(whole[:20]), one.feed(whole[20:])] == [b"", b""]
+    assert [one.feed(whole[:20]), one.feed(whole[20:])] == [(b"",), (b"",)]
     assert b"bWU6and0" not in one.end()
     with pytest.raises(BatchError, match=f"{WHY}a message of more than 1024 KiB"):
         batch_filter("a.test", Room()).feed(b" " * (MAX_ANSWER + 1))

@@ -16,6 +16,7 @@ from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.wire.message import ResponseHead
@@ -574,26 +575,20 @@ async def test_pauses_after_much_work_for_one_connection(stage: Stage, monkeypat
         assert time.monotonic() - began >= 0.2
 
 
-async def test_waiting_for_a_slow_client_is_not_work(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    worked, now = list[float](), [0.0]
-    send = subject.Relay._pass
+async def test_holds_no_turn_while_a_slow_client_reads(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    send, sent = subject.Relay._pass, list[int]()
 
-    async def send_slowly(relay: subject.Relay, data: bytes) -> bytes:
-        now[0] += 10
-        return await send(relay, data)
+    async with stage(Secret()) as on:
 
-    def wait(took: float) -> float:
-        worked.append(took)
-        return 0.0
+        async def send_slowly(relay: subject.Relay, data: bytes) -> bytes:
+            async with asyncio.timeout(SECONDS), on.engine.turns.turn(Work()):
+                sent.append(len(data))
+            return await send(relay, data)
 
-    async with stage() as on:
         monkeypatch.setattr(subject.Relay, "_pass", send_slowly)
-        monkeypatch.setattr(subject, "time", SimpleNamespace(monotonic=lambda: now[0]))
-        monkeypatch.setattr(on.engine.turns, "wait", wait)
         answer = HEAD + b"Content-Length: 300000\r\n\r\n" + b"x" * 300_000
         assert (await on.answered(GET, answer, until=b"x" * 300_000))[1] == answer
-    assert now[0] > 10  # more than the end was sent
-    assert max(worked) < 10
+    assert sum(sent) == len(answer)
 
 
 async def test_pauses_during_a_response_in_thousands_of_chunks(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -626,7 +621,7 @@ async def test_a_response_without_a_record_is_not_completed(stage: Stage, name: 
 
 async def test_a_request_that_is_not_allowed_is_not_sent() -> None:
     exchange = type("Denied", (), {"forwarded": None})()
-    relay = subject.Relay(exchange, None, None, None, None, lambda _: None)  # type: ignore[arg-type] # it needs none
+    relay = subject.Relay(exchange, None, None, SimpleNamespace(turns=None), None, lambda _: None)  # type: ignore[arg-type] # it needs none
     upstream = type("Open", (), {"stream": None})()
     with pytest.raises(subject.BrokenError, match="the request is not allowed"):
         await relay.run(upstream, b"")

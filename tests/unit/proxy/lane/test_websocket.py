@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import override
 
 import pytest
 
@@ -10,10 +9,10 @@ from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.exchange.exchange import OverBudget, open_exchange
 from agent_sandbox.proxy.lane.websocket import relay_frames
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler, Work
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.wire.message import RequestHead
-from lane_stage import PLAIN, pair_of_sockets
+from lane_stage import PLAIN, pair_of_sockets, until
 from websocket_client import frame
 
 HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 80, b"http")
@@ -57,34 +56,33 @@ class Talk:
         return self.exchange.sent.count, self.exchange.received.count, self.exchange.error
 
 
-class OnceExpensive(FairScheduler):
-    """Pauses the first that asks for an hour."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: 0.0)
-        self.pauses = [3_600.0]
-
-    @override
-    def wait(self, took: float) -> float:
-        return self.pauses.pop() if self.pauses else 0.0
-
-
-async def test_pauses_only_the_side_whose_frames_were_expensive() -> None:
-    talk = Talk()
-    await talk.start(turns=OnceExpensive())
-    (client_reader, client), (server_reader, server) = talk.ends
-    server.write(frame(b"a", masked=False))
-    assert await client_reader.readexactly(3) == frame(b"a", masked=False)
-    server.write(frame(b"b", masked=False))
-    for _ in range(3):
+async def test_frames_wait_for_their_turn() -> None:
+    talk, turns = Talk(), FairScheduler(time.monotonic)
+    await talk.start(turns=turns)
+    (client_reader, client), (_, server) = talk.ends
+    async with turns.turn(Work()):
+        server.write(frame(b"a", masked=False))
         client.write(frame(b"c", masked=True))
-        assert await server_reader.readexactly(7) == frame(b"c", masked=True)
+        await until(lambda: len(turns._waiting) == 2)
+    assert await client_reader.readexactly(3) == frame(b"a", masked=False)
     talk.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await talk.task
-    assert (talk.exchange.sent.count, talk.exchange.received.count) == (3, 1)
+    assert (talk.exchange.sent.count, talk.exchange.received.count) == (1, 1)
     for writer in talk.writers:
         writer.transport.abort()
+
+
+async def test_a_side_that_ends_while_it_waits_for_its_turn_leaves_the_turn_to_others() -> None:
+    talk, turns = Talk(), FairScheduler(time.monotonic)
+    await talk.start(turns=turns)
+    async with turns.turn(Work()):
+        talk.ends[1][1].write(frame(b"a", masked=False))
+        await until(lambda: bool(turns._waiting))
+        talk.ends[0][1].close()
+        assert await talk.over() == (0, 0, "")
+    async with asyncio.timeout(30), turns.turn(Work()):
+        pass
 
 
 async def test_passes_frames_both_ways_until_both_sides_have_closed() -> None:
@@ -146,7 +144,7 @@ async def test_waits_for_the_rest_of_a_frame_head_and_ends_on_reset() -> None:
     assert (await talk.over())[2] == ""
 
 
-@pytest.mark.parametrize(("side", "kind", "passed"), [(0, "upload", (10, 0)), (1, "download", (0, 10))])
+@pytest.mark.parametrize(("side", "kind", "passed"), [(0, "upload", (5, 0)), (1, "download", (0, 5))])
 async def test_ends_before_forwarding_a_frame_beyond_the_budget(side: int, kind: str, passed: tuple[int, int]) -> None:
     talk = Talk()
     await talk.start()

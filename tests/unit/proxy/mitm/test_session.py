@@ -6,7 +6,7 @@ import logging
 import socket
 import struct
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, override
 
 import pytest
 from mitmproxy.connection import Server
@@ -18,7 +18,9 @@ from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.engine import Engine
+from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client
 from agent_sandbox.proxy.mitm import session as subject
@@ -26,20 +28,24 @@ from agent_sandbox.proxy.mitm.session import INTERRUPTED, Session
 from agent_sandbox.proxy.mitm.shared_server import SharedStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.connection_limit import Held, Place
+from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
 from http2_stage import GONE
 from http2client import Http2Streams
 from http2client import fields as request_fields
-from layer_harness import PLAIN, Wait, hooks_of, without_tls
+from lane_stage import until
+from layer_harness import PLAIN, LetThrough, Wait, hooks_of, without_tls
 from memory_streams import memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from agent_sandbox.proxy.audit.record import AuditRecord
+    from agent_sandbox.proxy.exchange.exchange import Exchange
     from agent_sandbox.proxy.upstream.proxy_connect import Streams
     from http2_stage import Http2Stage
 
@@ -137,6 +143,31 @@ async def test_forwards_a_request_to_the_server_and_its_response_to_the_client()
     stage.server.feed_data(OK)
     assert await stage.served() == ("200", b"ok")
     assert (stage.to_server.written, stage.lines) == (GET, [])
+
+
+class Redacts(Streamer):
+    """Searches each response."""
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Search it."""
+        super().responseheaders(exchange, tunnel)
+        exchange.received.redactor = Redactor([b"secret"])
+
+
+async def test_a_response_that_is_searched_takes_turns() -> None:
+    stage = Stage(PLAIN, LetThrough(), Redacts())
+    stage.ask()
+    stage.server.feed_data(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\na secret")
+    serving = asyncio.create_task(stage.session.handle_client())
+    async with stage.session._engine.turns.turn(Work()):
+        await until(lambda: bool(stage.session._engine.turns._waiting))
+        assert stage.got() == ("200", b"")
+    await until(lambda: not stage.session._resuming)
+    stage.client.feed_eof()
+    await serving
+    assert stage.got()[1] == b"a ******"
 
 
 async def test_refused_server_connection_is_answered_with_403() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections import deque
 from typing import TYPE_CHECKING, override
 
 import pytest
@@ -630,6 +631,57 @@ def test_filters_and_sends_a_list_of_tools_when_it_is_complete() -> None:
     assert answered(wire, HELD % len(LIST) + LIST[:9]) == b"..."
     assert answered(wire, LIST[9:]) == SHOWN
     assert wire.faults == []
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+def busy(*addons: object) -> tuple[Wire, Stream]:
+    """Return a wire on which a response with a list of tools waits for its turn, and how its exchange ends."""
+    ended = Stream()
+    wire = Wire(Lists(), *addons, Streamer(), ended)
+    wire.ask()
+    wire.is_busy = True
+    wire.server_sends(EVENTS + b"data: %s\n\n" % LIST)
+    assert len(wire.turns) == 1
+    return wire, ended
+
+
+def test_a_response_is_filtered_when_it_is_its_turn() -> None:
+    wire, ended = busy()
+    wire.server_sends(b": more\n\n" * 100)
+    wire.closes(wire.servers[0])
+    assert (wire.got(), wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (b"200 ...", 800, 0)
+    wire.is_busy = False
+    wire.feed(wire.turns.popleft())
+    shown = b'data: {"result": {"tools": [{"name": "a"}]}}\n\n'
+    assert (wire.got(), wire.layer.held(to_client=True)) == (b"200 " + shown + b": more\n\n" * 100, 0)
+    assert (ended.ended, wire.faults) == (["200"], [])
+
+
+def test_a_stream_that_the_client_resets_gets_no_turn() -> None:
+    wire, ended = busy()
+    wire.server_sends(b": more\n\n")
+    wire.closes(wire.servers[0])
+    wire.h2.reset_stream(1)
+    wire.flush()
+    assert (wire.layer.idle, len(ended.ended), ended.ended[0] != "200") == (True, 1, True)
+    wire.is_busy = False
+    wire.feed(wire.turns.popleft())
+    assert (wire.turns, wire.faults) == (deque(), [])
+    assert wire.layer._http.command_sources == {}
+
+
+def test_a_response_that_a_new_policy_denies_gets_no_turn(policy: Callable[[str], Policy]) -> None:
+    old, new = policy("domains: [a.test]"), policy("domains: []")
+    wire, ended = busy(Enforcer(lambda: old, clock=lambda: 0.0))
+    event = PolicyReplaced(PolicyTransition(old=old, new=new))
+    wire.feed(event)
+    assert (event.ended, wire.layer.idle, len(ended.ended)) == (1, True, 1)
+    assert wire.got() == b"200 reset "
+    wire.is_busy = False
+    wire.feed(wire.turns.popleft())
+    assert (wire.got(), wire.faults) == (b"200 reset ", [])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from agent_sandbox.policy.match.credential_kind import KINDS
@@ -23,7 +25,7 @@ XML = b'<?xml version="1.0"?>\n<Error><Code>%s</Code><Message>%s</Message></Erro
 def test_finds_a_code_in_a_body_that_arrives_in_any_pieces(body: bytes) -> None:
     for pieces in ([body], [body[:40], body[40:]], [bytes([char]) for char in body]):
         seen = ErrorCode(CODES, ())
-        assert b"".join([*map(seen.feed, pieces), seen.end()]) == body
+        assert b"".join([*chain.from_iterable(map(seen.feed, pieces)), seen.end()]) == body
         assert seen.is_found
 
 
@@ -54,7 +56,7 @@ def test_finds_a_code_in_a_header(value: bytes, found: bool) -> None:  # noqa: F
 )
 def test_other_errors_do_not_refuse_the_credential(body: bytes) -> None:
     seen = ErrorCode(CODES, ())
-    assert seen.feed(body) == body
+    assert seen.feed(body) == (body,)
     assert not seen.is_found
 
 

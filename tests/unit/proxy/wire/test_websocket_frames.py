@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_sandbox.proxy.limits import STEP_ITEMS
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 from agent_sandbox.proxy.wire.websocket_frames import frame as server_frame
 from table_tests import each
@@ -28,6 +29,12 @@ def message(sizes: list[int], *, masked: bool) -> bytes:
     return frame(0x89, 3, masked=masked).join(frames)
 
 
+def test_thousands_of_frames_are_forwarded_in_parts() -> None:
+    data = frame(0x89, 0) * 1_000
+    parts = list(Frames(masked=False, longest=MIB).read(data))
+    assert (b"".join(parts), max(map(len, parts))) == (data, 2 * STEP_ITEMS)
+
+
 @given(st.lists(st.lists(LENGTHS, min_size=1, max_size=4), max_size=4), st.booleans(), st.integers(1, 40))
 def test_forwards_frames_unchanged_however_the_data_is_split(
     messages: list[list[int]],
@@ -36,7 +43,7 @@ def test_forwards_frames_unchanged_however_the_data_is_split(
 ) -> None:
     side = Frames(masked=masked, longest=MIB)
     data = b"".join(message(sizes, masked=masked) for sizes in messages) + frame(0x88, 2, masked=masked)
-    passed = b"".join(side.read(data[at : at + step]) for at in range(0, len(data), step))
+    passed = b"".join(part for at in range(0, len(data), step) for part in side.read(data[at : at + step]))
     assert (passed, side.count, side.closed) == (data, sum(map(sum, messages)), True)
 
 
@@ -61,32 +68,32 @@ def test_forwards_frames_unchanged_however_the_data_is_split(
 )
 def test_rejects_malformed_and_misplaced_frames(data: bytes, why: str) -> None:
     with pytest.raises(BadFrameError) as caught:
-        Frames(masked=False, longest=MIB).read(data)
+        list(Frames(masked=False, longest=MIB).read(data))
     assert str(caught.value) == why
 
 
 def test_rejects_an_unmasked_frame_from_a_client() -> None:
     with pytest.raises(BadFrameError):
-        Frames(masked=True, longest=MIB).read(frame(0x82, 1))
+        list(Frames(masked=True, longest=MIB).read(frame(0x82, 1)))
 
 
 def test_drops_data_after_a_close_frame() -> None:
     side = Frames(masked=False, longest=MIB)
-    assert side.read(frame(0x88, 2) + b"SSH-2.0") == frame(0x88, 2)
-    assert (side.read(b"more"), side.closed) == (b"", True)
+    assert b"".join(side.read(frame(0x88, 2) + b"SSH-2.0")) == frame(0x88, 2)
+    assert (list(side.read(b"more")), side.closed) == ([b""], True)
 
 
 def test_holds_back_an_incomplete_frame_head() -> None:
     side = Frames(masked=True, longest=MIB)
     data = frame(0x02, 65_536, masked=True)
-    assert (side.read(data[:13]), side.read(data[13:]), side.count) == (b"", data, 65_536)
+    assert (list(side.read(data[:13])), list(side.read(data[13:])), side.count) == ([b""], [data], 65_536)
 
 
 @each("size", [0, 1, 125, 126, 65_535, 65_536])
 def test_builds_valid_frames(size: int) -> None:
     frames = Frames(masked=False, longest=MIB)
     first, last = server_frame(0x01, b"x" * size, ends=False), server_frame(0x00, b"x" * size, ends=True)
-    assert frames.read(first) == first == frame(0x01, size)
+    assert b"".join(frames.read(first)) == first == frame(0x01, size)
     assert not frames.message_ended
-    assert frames.read(last) == last == frame(0x80, size)
+    assert b"".join(frames.read(last)) == last == frame(0x80, size)
     assert frames.message_ended
