@@ -105,8 +105,8 @@ def test_a_body_is_filtered_in_steps(name: str) -> None:
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames_are_forwarded_in_steps(name: str) -> None:
     for unit in UNITS:
-        short = [many(frame(kind, unit, ends=True), 3 * PIECE) for kind in (TEXT, PING)]
-        for data in (*short, frame(TEXT, many(unit, 3 * PIECE), ends=True)):
+        short = [many(frame(kind, unit, ends=True), 2 * PIECE) for kind in (TEXT, PING)]
+        for data in (*short, frame(TEXT, many(unit, 2 * PIECE), ends=True)):
             one = Steps(FRAMES[name]().read(data))
             assert (one.calls <= MOST_CALLS, one.size <= 2 * SIZE) == (True, True), (unit, vars(one))
 
