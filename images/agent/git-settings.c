@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -24,9 +25,10 @@ typedef char Path[2 * PATH_MAX];
 static int is_there(const char *path) { return faccessat(AT_FDCWD, path, F_OK, 0) == 0; }
 
 static int is_protected(const char *directory, int length, const char *name) {
+  struct statvfs mount;
   Path file;
   snprintf(file, sizeof file, "%.*s%s", length, directory, name);
-  return faccessat(AT_FDCWD, file, W_OK, 0) != 0 && errno == EROFS;
+  return statvfs(file, &mount) == 0 && mount.f_flag & ST_RDONLY;
 }
 
 /* In a worktree, the settings are in the repository's directory, which is read-only as a whole: use the worktree's own. */

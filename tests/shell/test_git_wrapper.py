@@ -208,6 +208,14 @@ def test_a_command_that_changes_no_setting_keeps_none(
     assert inside(kept).stdout == "true\nhttps://example.com/x.git\n"
 
 
+def test_git_saves_settings_although_it_may_not_write_those_of_the_repository(
+    repository: Path, inside: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    (repository / "w" / ".git" / "config").chmod(0o444)
+    powerless = "setpriv --bounding-set=-all sh -ec 'git remote add up https://git.example/x; git remote'"
+    assert inside(powerless).stdout == "origin\nup\n"
+
+
 def test_says_once_per_command_what_was_saved(inside: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     assert inside("git remote add up https://git.example/x").stderr == SAID
 
