@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from agent_sandbox import __version__
 from agent_sandbox.cli import build as module
 from agent_sandbox.cli.build import build
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.proxy.reload import reload
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.problems import UserError
@@ -15,7 +17,8 @@ from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import foreign_images
 from agent_sandbox.runtime.trust.prompt import unseen_in
-from fake_stack import trust
+from fake_docker import FakeDocker
+from fake_stack import trust, with_containers
 from init_project import AGENT
 from run_cli import Ask
 
@@ -108,6 +111,45 @@ def test_a_start_mounts_a_policy_of_the_user_that_came_later(
     assert unseen_in(empty_project, os.environ) == ()
     assert updated(project, quiet=False).root == project.root
     assert ((empty_project / STACK).stat(), capsys.readouterr().err) == (written, "")
+
+
+def test_a_reload_recreates_the_proxy_with_a_new_layer(
+    empty_project: Path, ask: Ask, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("init", AGENT).code == 0
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({"ok": True, "digest": "0123456789abcdef"}))
+    docker.says("up --detach")
+    with_containers(docker, proxy="healthy", agent="healthy")
+    new_layer(empty_project.parent / "home")
+    capsys.readouterr()
+    assert exit_code(reload) == 0
+    loaded = "policy loaded, digest 0123456789ab"
+    assert capsys.readouterr().err == f"updated {STACK} to mount the policies of this machine\n{loaded}\n"
+    started = [call for call in docker.calls if " up " in call]
+    assert [call.partition(" up ")[2] for call in started] == ["--detach --no-build --wait --wait-timeout 120 proxy"]
+    assert exit_code(reload) == 0
+    assert [call for call in docker.calls if " up " in call] == started
+
+
+def test_a_reload_does_not_load_a_policy_without_a_new_layer_of_it(
+    empty_project: Path, ask: Ask, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("init", AGENT).code == 0
+    with (empty_project / STACK).open("a") as file:
+        file.write("# mine\n")
+    trust(empty_project)
+    with_containers(docker, proxy="healthy", agent="healthy")
+    new_layer(empty_project.parent / "home")
+    capsys.readouterr()
+    assert exit_code(reload) == 1
+    hint = f"agent-sandbox init {AGENT} shows what keeps it from being updated"
+    assert capsys.readouterr().err == f"error: {STACK}: not updated for a new layer of the policy\n  hint: {hint}\n"
+    assert not any(" reload" in call for call in docker.calls)
+
+
+def new_layer(home: Path) -> None:
+    (home / ".config" / "agent-sandbox").mkdir(parents=True)
+    (home / ".config" / "agent-sandbox" / "policy.yaml").write_text("deny: [a.test]\n")
 
 
 def test_does_not_write_a_stack_of_this_version(empty_project: Path, ask: Ask) -> None:

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.steps.execute import backend, driver, is_running, require_running
-from agent_sandbox.cli.steps.policy.policy_file import require_policy
+from agent_sandbox.backends.verbs import AskProxy, Build, Up
+from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running, require_running
+from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.running_clones import running_clones
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import STACK
+from agent_sandbox.runtime.policies.layers import require_here
+from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -36,12 +39,13 @@ def reload_stack(path: Path | None, *, yes: str = "") -> Answer:
     if clone := clone_at(project.root, os.environ):
         _update(clone, yes=yes)
     try:
-        require_policy(project)  # the same check as the proxy's, with paths of this machine
+        # The same check as the proxy's, with paths of this machine.
+        require_here(shown(project.policy, cwd=Path.cwd()), os.environ)
     except UserError as error:
         raise UserError([*error.problems, *_what_holds(project)]) from error
     project = open_trusted(project.root, cwd=Path.cwd(), yes=yes)
     running = running_clones(project.root)
-    own = {"ok": True} if running and not is_running(project, "proxy") else require_loaded(_asked(project, "reload"))
+    own = {"ok": True} if running and not is_running(project, "proxy") else _loaded_by(project)
     return {**own, "clones": [_of_clone(*one) for one in running]} if running else own
 
 
@@ -76,9 +80,23 @@ def _of_clone(clone: Clone, own: Project) -> Answer:
     try:
         with one_at_a_time(clone):
             update_policy(clone)
-        return {**require_loaded(_asked(own, "reload")), "name": clone.name}
+        return {**_loaded_by(own), "name": clone.name}
     except UserError as error:
         return {"ok": False, "name": clone.name, "problems": list(map(str, error.problems))}
+
+
+def _loaded_by(project: Project) -> Answer:
+    """Return the answer of the project's proxy, which is recreated first if it does not have a layer of the policy."""
+    if unmounted_layers(project, os.environ):
+        require_running(project, "proxy")
+        from agent_sandbox.cli.steps.update_stack import updated  # noqa: PLC0415 - most stacks have every layer
+
+        project = updated(project, quiet=False)
+        if unmounted_layers(project, os.environ):
+            hint = f"{project.init} shows what keeps it from being updated"
+            raise UserError([Problem(where=STACK, what="not updated for a new layer of the policy", hint=hint)])
+        execute(backend().plan(project, Up(build=Build(images=()), only=("proxy",))))
+    return require_loaded(_asked(project, "reload"))
 
 
 def require_loaded(answer: Answer) -> Answer:

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.cli.steps.policy import layer_rule as subject
 from agent_sandbox.cli.steps.policy.layer_rule import ELSEWHERE, RuleLayer, layer_policy, write_layer_rule
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies import unmounted_layers
 from agent_sandbox.runtime.project.installed import open_project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -29,7 +30,8 @@ def file(
     folder = tmp_path_factory.mktemp("config")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     (folder / "agent-sandbox").mkdir()
-    monkeypatch.setattr(subject, "bound_by", lambda *_: {str(folder / "agent-sandbox")})
+    for module in (subject, unmounted_layers):
+        monkeypatch.setattr(module, "bound_by", lambda *_: {str(folder / "agent-sandbox")})
     return folder / "agent-sandbox" / "policy.yaml"
 
 
