@@ -43,7 +43,7 @@ LIMITS = {
     ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
     EXPLAIN: (111, NO_FILES),
     CHECK: (106, NO_FILES),
-    INIT: (139, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
+    INIT: (158, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),
 }
 # On a running stack. Data classes of policies, agents and rendered files would make these commands slow.
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
@@ -51,7 +51,7 @@ ON_A_STACK = {
     ("exec", "true"): (111, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
     ("proxy", "reload"): (143, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
     ("status",): (200, NEVER | {"jinja2"}),
-    ("up",): (257, NEVER | {"jinja2", "agent_sandbox.cli.steps.secrets.secret_sources"}),
+    ("up",): (259, NEVER | {"jinja2", "agent_sandbox.cli.steps.secrets.secret_sources"}),
 }
 PROXY = 187  # modules of ours, at its start
 

@@ -93,6 +93,8 @@ class Workspace(Struct, frozen=True, kw_only=True):
     mounts: tuple[OwnMount, ...] = ()
     masks: tuple[Mask, ...] = ()
     environment: Mapping[str, str] = {}
+    # The variables that lead tools to the mirrors in the user's configuration; `environment` is stronger.
+    mirrors: Mapping[str, str] = {}
     # The path of its setup script, "" without one.
     setup: str = ""
     # The MCP servers of all agents.

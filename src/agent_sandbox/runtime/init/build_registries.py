@@ -1,14 +1,26 @@
-"""The registries that npm and pip use on this machine, for the build of a project's image."""
+"""The registries that npm and pip use on this machine, for the build of a project's image, and for the tools inside."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from agent_sandbox.images import NPM_REGISTRY, PIP_INDEX
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import Machine
+from agent_sandbox.runtime.policies.scan import naming_files
 
+PIP, UV, NPM, YARN = registries.PIP_INDEX[:1], registries.PIP_INDEX[1:], registries.NPM[:2], registries.NPM[2:3]
 NPM_LINE = re.compile(r"^[ \t]*registry[ \t]*=[ \t]*(\S+)", re.MULTILINE)
+YARN_LINE = re.compile(r"^npmRegistryServer:[ \t]*['\"]?([^\s'\"]+)", re.MULTILINE)
+# Nothing else is told to the sandbox: no `@`, no query, and no path with what looks like a token.
+HERE = r"(?:[^/:]*\.)?localhost(?:[:/]|\Z)|127\.|\[::1\]"
+MIRROR = re.compile(rf"(?ai)https?://(?!{HERE})(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{{1,5}})?(?:/[a-z0-9._~+-]+)*/?")
+LIKE_TOKEN = re.compile(r"(?![a-z]+\Z|[A-Z]+\Z|[0-9]+\Z)[A-Za-z0-9]{16,}")
 PIP_LINE = re.compile(r"^[ \t]*index-url[ \t]*[=:][ \t]*(\S+)", re.MULTILINE)
 
 
@@ -25,18 +37,89 @@ def npms_own_registry(machines: Iterable[Machine]) -> dict[str, str]:
     return {NPM_REGISTRY: url} if url else {}
 
 
+def mirrors_of(project: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for the tools in the sandbox of a project, by this machine's configuration."""
+    return mirror_variables(registries.this_machine(environ, project=project), partial(naming_files, project))
+
+
+def mirror_variables(machine: Machine, files: Callable[[], Mapping[str, str]]) -> dict[str, str]:
+    """Return the variables that lead the tools inside to the mirrors that the user's variables and files name.
+
+    One of the project's `files` is stronger than the user's files, as it is outside.
+    """
+    found = {}
+    for name, tool in INSIDE.items():
+        url = _without_credentials(next((url for source in tool.sources for url in source(machine) if url), ""))
+        if url and (any(_variables(machine, tool.variables)) or not _names_index(files(), tool.files)):
+            found[name] = url
+    if (index := found.get("PIP_INDEX_URL", "")).startswith("http:"):
+        found["PIP_TRUSTED_HOST"] = urlsplit(index).netloc  # or pip ignores it
+    return found
+
+
+def _without_credentials(url: str) -> str:
+    """Return a URL as the sandbox may see it; "" for one of this machine, or one that may contain a credential.
+
+    >>> _without_credentials("https://ann:secret@npm.test/a/"), _without_credentials("https://npm.test/Ab3Ab3Ab3Ab3Ab3A/")
+    ('https://npm.test/a/', '')
+    """
+    plain = _plain(url)
+    pieces = re.split("[^A-Za-z0-9]", urlsplit(plain).path)
+    return plain if MIRROR.fullmatch(plain) and not any(map(LIKE_TOKEN.fullmatch, pieces)) else ""
+
+
+def _names_index(texts: Mapping[str, str], files: Collection[str]) -> bool:
+    return any(OWN_INDEX.search(texts.get(path, "")) for path in files)
+
+
+def _uv(machine: Machine) -> Iterator[str]:
+    yield from (re.sub(r"\A[\w-]+=(?=http)", "", said) for said in _variables(machine, UV))  # NAME=URL
+    try:
+        said = tomllib.loads(machine.home_text(".config/uv/uv.toml"))
+    except tomllib.TOMLDecodeError:
+        return
+    indexes = said["index"] if isinstance(said.get("index"), list) else []
+    yield from (str(one.get("url", "")) for one in indexes if isinstance(one, dict) and one.get("default"))
+    yield str(said.get("index-url", ""))
+
+
+def _yarn(machine: Machine) -> Iterator[str]:
+    yield from _variables(machine, YARN)
+    yield from YARN_LINE.findall(machine.home_text(".yarnrc.yml"))
+
+
 def _npm(machine: Machine) -> Iterator[str]:
-    yield from _variables(machine, registries.NPM[:2])
+    yield from _variables(machine, NPM)
     yield from NPM_LINE.findall(machine.home_text(".npmrc"))
 
 
 def _pip(machine: Machine) -> Iterator[str]:
-    yield from _variables(machine, registries.PIP_INDEX[:1])
+    yield from _variables(machine, PIP)
     for text in (*map(machine.home_text, registries.PIP_FILES), machine.text("etc/pip.conf")):
         yield from PIP_LINE.findall(text)
 
 
 SOURCES = {NPM_REGISTRY: _npm, PIP_INDEX: _pip}
+
+
+class Tool(Struct, frozen=True):
+    """Who is asked in turn for a tool's mirror, its variables, and the project's files that can name another one."""
+
+    sources: tuple[Callable[[Machine], Iterator[str]], ...]
+    variables: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+
+# By variable inside.
+INSIDE = {
+    "PIP_INDEX_URL": Tool((_pip, _uv), PIP),
+    "UV_DEFAULT_INDEX": Tool((_uv, _pip), UV, ("uv.toml", "pyproject.toml")),
+    "npm_config_registry": Tool((_npm,), NPM, (".npmrc",)),
+    "YARN_NPM_REGISTRY_SERVER": Tool((_yarn, _npm), YARN, (".yarnrc.yml",)),
+}
+OWN_INDEX = re.compile(
+    r"^[ \t]*(?:registry[ \t]*=|npmRegistryServer:|default[ \t]*=[ \t]*true|index-url[ \t]*=)", re.MULTILINE
+)
 
 
 def _variables(machine: Machine, names: Collection[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import ask_git_again
 from agent_sandbox.runtime.host.settings import folder_of
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
+from agent_sandbox.runtime.init.build_registries import mirrors_of
 from agent_sandbox.stack.limits import Limits
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.recorded import Ide, Owner
@@ -75,6 +76,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         ide=ide,
         owner=owner_of(project),
         identity=identity_in(project),
+        mirrors=mirrors_of(project, environ),
         limits=limits,
         dotenv=dotenv,
         all_use_dotenv=all_use_dotenv,

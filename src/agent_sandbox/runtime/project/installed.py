@@ -207,6 +207,11 @@ def bound_by(root: Path, service: str) -> frozenset[str]:
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
+def variables_said(root: Path) -> Mapping[str, Any]:
+    """Return the agent's variables in the project's stack file."""
+    return _mapping(_mapping(_mapping(read_stack_file(root).get("services")).get("agent")).get("environment"))
+
+
 def limits_said(root: Path) -> dict[str, str]:
     """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
     agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))

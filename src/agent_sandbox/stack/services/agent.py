@@ -41,6 +41,7 @@ def agent_service(image: str, where: Addresses, agents: Agents, workspace: Works
         command=("sleep", "infinity"),
         working_directory=WORKSPACE,
         environment={
+            **_mirrors(workspace),
             **workspace.environment,
             **_own_environment(agents, where.proxy, [one.name for one in workspace.beside]),
             **_identity(workspace),
@@ -87,6 +88,11 @@ def _own_environment(agents: Agents, proxy: str, beside: Sequence[str] = ()) -> 
 def reserved_variables(agents: Agents) -> frozenset[str]:
     """Return the variables that the sandbox sets, which a project cannot, in lower case."""
     return frozenset(name.lower() for name in _own_environment(agents, ""))
+
+
+def _mirrors(workspace: Workspace) -> dict[str, str]:
+    own = {name.lower() for name in workspace.environment}
+    return {name: url for name, url in workspace.mirrors.items() if name.lower() not in own}
 
 
 def _identity(workspace: Workspace) -> dict[str, str]:

@@ -14,8 +14,9 @@ from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
+from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import foreign_images
+from agent_sandbox.runtime.project.installed import foreign_images, variables_said
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from fake_docker import FakeDocker
 from fake_stack import trust, with_containers
@@ -145,6 +146,33 @@ def test_a_reload_does_not_load_a_policy_without_a_new_layer_of_it(
     hint = f"agent-sandbox init {AGENT} shows what keeps it from being updated"
     assert capsys.readouterr().err == f"error: {STACK}: not updated for a new layer of the policy\n  hint: {hint}\n"
     assert not any(" reload" in call for call in docker.calls)
+
+
+def test_a_start_leads_the_tools_to_a_mirror_that_the_user_configured_since(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "npm_config_registry", "NPM_CONFIG_REGISTRY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(registries, "ROOT", empty_project)
+    assert ask("init", AGENT).code == 0
+    capsys.readouterr()
+
+    def up() -> tuple[object, object]:
+        said = variables_said(updated(open_trusted(None, cwd=empty_project), quiet=False).root)
+        return said.get("PIP_INDEX_URL"), said.get("UV_DEFAULT_INDEX")
+
+    assert up() == (None, None)
+    monkeypatch.setenv("PIP_INDEX_URL", "https://ann:pw@mirror.test/simple")
+    assert up() == ("https://mirror.test/simple", "https://mirror.test/simple")
+    assert capsys.readouterr() == ("", f"updated {STACK} to use your mirror of packages\n")
+    (empty_project / PROJECT_FILE).write_text("environment: {PIP_INDEX_URL: https://own.test/simple}\n")
+    trust(empty_project)
+    assert up() == ("https://own.test/simple", "https://mirror.test/simple")
+    capsys.readouterr()
+    assert up() == ("https://own.test/simple", "https://mirror.test/simple")
+    monkeypatch.delenv("PIP_INDEX_URL")
+    assert up() == ("https://own.test/simple", "https://mirror.test/simple")
+    assert capsys.readouterr() == ("", "")
 
 
 def new_layer(home: Path) -> None:

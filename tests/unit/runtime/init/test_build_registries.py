@@ -1,7 +1,9 @@
 from pathlib import Path
 
+import pytest
+
 from agent_sandbox.images import NPM_REGISTRY, PIP_INDEX
-from agent_sandbox.runtime.init.build_registries import machine_registries, npms_own_registry
+from agent_sandbox.runtime.init.build_registries import machine_registries, mirror_variables, npms_own_registry
 from agent_sandbox.runtime.policies.registries import Machine, image_machine
 from table_tests import each
 
@@ -65,3 +67,76 @@ def test_asks_npm_for_its_registry_on_each_machine_and_uses_the_first_url() -> N
     machines = [with_npm(said) for said in answers]
     assert npms_own_registry(machines) == {NPM_REGISTRY: "https://npm.test/"}
     assert npms_own_registry(machines[:2]) == {}
+
+
+MIRROR = "https://packages.test/api/pypi/all/simple"
+PYTHON = {"PIP_INDEX_URL": MIRROR, "UV_DEFAULT_INDEX": MIRROR}
+NODE = {"npm_config_registry": "https://npm.test/r/", "YARN_NPM_REGISTRY_SERVER": "https://npm.test/r/"}
+
+
+@each(
+    ("environ", "found"),
+    [
+        ({}, {}),
+        ({"PIP_INDEX_URL": MIRROR}, PYTHON),
+        ({"UV_DEFAULT_INDEX": f"corp={MIRROR}"}, PYTHON),
+        ({"UV_INDEX_URL": MIRROR, "PIP_INDEX_URL": "https://a.test"}, PYTHON | {"PIP_INDEX_URL": "https://a.test"}),
+        ({"npm_config_registry": "https://npm.test/r/"}, NODE),
+        ({"YARN_NPM_REGISTRY_SERVER": "https://npm.test/r/"}, {"YARN_NPM_REGISTRY_SERVER": "https://npm.test/r/"}),
+        (
+            {"PIP_INDEX_URL": "http://ann:pw@[2001:db8::1]:81/x"},
+            dict.fromkeys(PYTHON, "http://[2001:db8::1]:81/x") | {"PIP_TRUSTED_HOST": "[2001:db8::1]:81"},
+        ),
+        ({"PIP_INDEX_URL": "/opt/wheels", "NPM_CONFIG_REGISTRY": "file:///x"}, {}),
+    ],
+)
+def test_leads_the_tools_inside_to_the_mirrors_that_variables_name(
+    environ: dict[str, str], found: dict[str, str]
+) -> None:
+    assert mirror_variables(machine(Path("/nonexistent"), **environ), dict) == found
+
+
+@each(
+    "url",
+    [
+        "https://localhost:3141/x",
+        "http://LOCALHOST",
+        "https://me.localhost/",
+        "http://127.0.0.1:3141/",
+        "http://[::1]/",
+    ],
+)
+def test_leaves_out_mirrors_on_this_machine_itself(url: str) -> None:
+    assert mirror_variables(machine(Path("/nonexistent"), PIP_INDEX_URL=url), dict) == {}
+
+
+def test_reads_mirrors_from_the_users_files_unless_a_file_of_the_project_names_another(tmp_path: Path) -> None:
+    (tmp_path / "home" / ".config" / "uv").mkdir(parents=True)
+    (tmp_path / "home" / ".config" / "uv" / "uv.toml").write_text(
+        f'[[index]]\nurl = "https://more.test/"\n[[index]]\nurl = "{MIRROR}"\ndefault = true\n'
+    )
+    (tmp_path / "home" / ".npmrc").write_text("//npm.test/:_authToken=x\nregistry=https://npm.test/r/\n")
+    (tmp_path / "home" / ".yarnrc.yml").write_text('npmRegistryServer: "https://yarn.test/"\n')
+    both = PYTHON | NODE | {"YARN_NPM_REGISTRY_SERVER": "https://yarn.test/"}
+    here = machine(tmp_path)
+    assert mirror_variables(here, dict) == both
+    own = {
+        ".npmrc": "registry = https://other.test/\n",
+        "pyproject.toml": '[[tool.uv.index]]\nurl = "https://other.test/"\ndefault = true\n',
+    }
+    assert mirror_variables(here, lambda: own) == {
+        "PIP_INDEX_URL": MIRROR,
+        "YARN_NPM_REGISTRY_SERVER": "https://yarn.test/",
+    }
+    assert mirror_variables(here, lambda: {".npmrc": "@corp:registry=https://other.test/\n"}) == both
+    chosen = machine(tmp_path, npm_config_registry="https://npm.test/r/", UV_INDEX_URL=MIRROR)
+    assert mirror_variables(chosen, lambda: own) == both
+
+
+@pytest.mark.parametrize(
+    "text", ["index = 3", "[index]\nurl = 1", "[[index]]\ndefault = true", "no toml", "index = [1]"]
+)
+def test_ignores_a_configuration_of_uv_that_names_no_index(tmp_path: Path, text: str) -> None:
+    (tmp_path / "home" / ".config" / "uv").mkdir(parents=True)
+    (tmp_path / "home" / ".config" / "uv" / "uv.toml").write_text(text)
+    assert mirror_variables(machine(tmp_path), dict) == {}
