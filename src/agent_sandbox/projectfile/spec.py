@@ -214,6 +214,15 @@ Browser = Annotated[
 ]
 
 
+def _mtu(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 576 <= value <= 9000:
+        return value
+    raise invalid(f"not an MTU: {safe_repr(str(value))}", "write the bytes of the largest packets, from 576 to 9000")
+
+
+Mtu = Annotated[int, PlainValidator(_mtu), WithJsonSchema({"type": "integer", "minimum": 576, "maximum": 9000})]
+
+
 class MountSpec(Strict):
     """A file or directory outside the project; the agent can only read it unless `read_only` is false."""
 
@@ -263,6 +272,7 @@ class ProjectSpec(Strict):
     mcp: Servers = Field(default_factory=dict)
     ports: Annotated[Listed[Port], BeforeValidator(_none_is_empty_list), AfterValidator(_distinct)] = ()
     limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
+    mtu: Written[Mtu] = None
     beside: Annotated[Besides, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
 
     @property

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.containers import CLONE
-from agent_sandbox.stack.engine import ISOLATED
+from agent_sandbox.stack.engine import ISOLATED, MTU
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
 from agent_sandbox.stack.services.agent import agent_service, local_volume, state_volumes
@@ -58,7 +58,7 @@ def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> St
                 subnet=where.subnet,
                 options=ISOLATED,
             ),
-            Network(key="egress", name=f"{name}_egress", internal=False),
+            Network(key="egress", name=f"{name}_egress", internal=False, options=_sized(workspace.mtu)),
         ),
         volumes=tuple(Volume(key=key, name=f"{name}_{key}", why=why) for key, why in volumes.items()),
     )
@@ -67,3 +67,7 @@ def build_stack(agents: Agents, workspace: Workspace, images: StackImages) -> St
     from agent_sandbox.stack.services.beside import with_beside  # noqa: PLC0415 - few projects have any
 
     return with_beside(stack, workspace)
+
+
+def _sized(mtu: int) -> dict[str, str]:
+    return {MTU: str(mtu)} if mtu else {}

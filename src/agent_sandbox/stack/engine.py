@@ -21,6 +21,8 @@ NAME_VARIABLE = "COMPOSE_PROJECT_NAME"
 STACK_VARIABLE = "AGENT_SANDBOX_STACK"
 # The engine gets no address on the bridge, so services of the host are not reachable through it.
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
+# The option of a network with the size of its largest packets.
+MTU = "com.docker.network.driver.mtu"
 # The file of a build context that says how to build it.
 BUILD_FILE = "Dockerfile"
 # The key of the project file that names its own.

@@ -99,6 +99,8 @@ class Workspace(Struct, frozen=True, kw_only=True):
     setup: str = ""
     # The MCP servers of all agents.
     mcp: tuple["McpServer", ...] = ()
+    # Of the proxy's way out; 0 is the engine's default.
+    mtu: int = 0
     # The services beside the sandbox, in the file's order, by which they get their addresses.
     beside: tuple[Beside, ...] = ()
     dotfiles: str | None = None

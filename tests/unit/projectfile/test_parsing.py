@@ -92,6 +92,9 @@ def test_parses_ide_as_an_enum_member() -> None:
         ("packages: ['a b']", ["f:1:12: not a Debian package: 'a b'; write `NAME` or `NAME=VERSION`"]),
         ("packages: [./a.deb]", ["f:1:12: not a Debian package: './a.deb'; write `NAME` or `NAME=VERSION`"]),
         ("packages: [tree, tree]", ["f:1:11: tree is listed twice; keep one of them"]),
+        ("mtu: 575", ["f:1:6: not an MTU: '575'; write the bytes of the largest packets, from 576 to 9000"]),
+        ("mtu: 9001", ["f:1:6: not an MTU: '9001'; write the bytes of the largest packets, from 576 to 9000"]),
+        ("mtu: true", ["f:1:6: not an MTU: 'True'; write the bytes of the largest packets, from 576 to 9000"]),
         (
             f"packages: [{', '.join(f'a{number}' for number in range(201))}]",
             ["f:1:11: more than 200 packages; build an image of your own with `dockerfile`"],

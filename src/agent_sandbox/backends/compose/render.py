@@ -173,7 +173,7 @@ def _tmpfs(mount: Mount, user: str) -> str:
 
 def _network(network: Network) -> Document:
     if not network.internal:
-        return {"name": network.name}
+        return {"name": network.name} | ({"driver_opts": dict(network.options)} if network.options else {})
     return {
         "name": network.name,
         "internal": True,

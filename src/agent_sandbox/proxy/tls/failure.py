@@ -8,7 +8,7 @@ OWN_TLS = "with `inspect: false`, the client does TLS with this host itself"
 TRUST = "`upstream: {ca: FILE}` in the policy trusts another authority"
 CLOCK = "if that is wrong, set the clock of this machine"
 CLOSED = f"the server closed the connection during the TLS handshake; {OWN_TLS}"
-LATE = "the server did not complete the TLS handshake in time"
+LATE = "the server did not complete the TLS handshake in time; agent-sandbox doctor checks the link"
 OTHER_PROTOCOL = "the server chose a protocol that was not offered"
 WANTS_CERTIFICATE = f"the server asks for a client certificate; {OWN_TLS}"
 # By a part of OpenSSL's text, in the order in which they are looked for.

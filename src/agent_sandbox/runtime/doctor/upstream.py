@@ -17,6 +17,9 @@ OPEN = "`chmod 644` it, and `chmod 700` the parent of its folder"
 # Parts of the proxy's reasons.
 UNKNOWN_AUTHORITY = ("unknown authority", "certificate is self-signed")
 INTERCEPTED = "requests to {} fail, because the certificate is not from a public CA: does your network intercept TLS?"
+SLOW = "TLS handshake in time"
+SMALL_LINK = "requests to {} fail, because the network drops packets of more than {} bytes: do you use a VPN?"
+SET_MTU = "write `mtu: {}` into .devcontainer/sandbox.yaml, then agent-sandbox down, and agent-sandbox up"
 NAME_CA = (
     "put its CA into ~/.config/agent-sandbox, name it in policy.yaml there (`settings: {upstream: {ca: FILE}}`), "
     "then agent-sandbox proxy reload"
@@ -65,6 +68,17 @@ def requests(machine: Machine) -> CheckResult:
     intercepted = [one["host"] for one in failed if any(part in one["reason"] for part in UNKNOWN_AUTHORITY)]
     if intercepted:
         return fail("requests", INTERCEPTED.format(", ".join(dict.fromkeys(intercepted))), NAME_CA)
+    slow = next((one for one in failed if SLOW in one["reason"]), None)
+    if slow and (mtu := _small_link(machine, slow["host"], slow["port"])):
+        return fail("requests", SMALL_LINK.format(slow["host"], mtu), SET_MTU.format(mtu))
     last = failed[-1]
     what = f"{len(failed)} of the last requests failed, such as one to {last['host']}: {last['reason']}"
     return warn("requests", what, "agent-sandbox status lists them")
+
+
+def _small_link(machine: Machine, host: str, port: int) -> int:
+    """Return the MTU of a small link to a host, 0 if there is none, or if an upstream proxy is in between."""
+    from agent_sandbox.runtime.doctor.link_mtu import link_mtu  # noqa: PLC0415 - only after such a failure
+
+    said = load_here(machine.project.policy, os.environ).settings.upstream
+    return 0 if said and said.proxy_for(host) else link_mtu(host, port)

@@ -29,7 +29,7 @@ def with_own_places(
     spec = chosen.spec
     if spec is None:
         return workspace
-    workspace = replace(workspace, mcp=spec.servers, beside=chosen.beside)
+    workspace = replace(workspace, mcp=spec.servers, beside=chosen.beside, mtu=spec.mtu or 0)
     if not (spec.mounts or spec.mask or spec.environment or spec.setup):
         return workspace
     from agent_sandbox.projectfile.checks import place_in  # noqa: PLC0415 - few need it

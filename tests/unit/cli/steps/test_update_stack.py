@@ -16,7 +16,7 @@ from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import foreign_images, variables_said
+from agent_sandbox.runtime.project.installed import foreign_images, read_stack_file, variables_said
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from fake_docker import FakeDocker
 from fake_stack import trust, with_containers
@@ -173,6 +173,15 @@ def test_a_start_leads_the_tools_to_a_mirror_that_the_user_configured_since(
     monkeypatch.delenv("PIP_INDEX_URL")
     assert up() == ("https://own.test/simple", "https://mirror.test/simple")
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_mtu_of_the_project_file_is_that_of_the_proxys_way_out_alone(empty_project: Path, ask: Ask) -> None:
+    assert ask("init", AGENT).code == 0
+    (empty_project / PROJECT_FILE).write_text("mtu: 1280\n")
+    project = updated(open_trusted(None, cwd=empty_project), quiet=True)  # it asks for nothing more
+    networks = read_stack_file(project.root)["networks"]
+    assert networks["egress"]["driver_opts"] == {"com.docker.network.driver.mtu": "1280"}
+    assert "com.docker.network.driver.mtu" not in networks["sandbox"]["driver_opts"]
 
 
 def new_layer(home: Path) -> None:

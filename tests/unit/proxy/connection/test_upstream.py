@@ -225,7 +225,7 @@ async def test_rejects_a_certificate_that_is_not_trusted(stage: Stage, trusted: 
     [
         (b"220 mail ready\r\n", "the server does not speak TLS on this port"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "the server refused the TLS handshake: it may ask"),
-        (b"", "the server did not complete the TLS handshake in time"),
+        (b"", "the server did not complete the TLS handshake in time; agent-sandbox doctor checks the link"),
     ],
 )
 async def test_fails_if_the_server_does_not_complete_a_tls_handshake(stage: Stage, data: bytes, why: str) -> None:
