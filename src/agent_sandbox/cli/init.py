@@ -2,18 +2,15 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.agents import catalogue
-from agent_sandbox.agents.together import sentence
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
-from agent_sandbox.cli.terminal.question import agrees
-from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
 from agent_sandbox.render.notes import missing_services
@@ -131,17 +128,18 @@ def init(  # noqa: PLR0913 - each is an option
     else:
         _show(prepared, dry_run=dry_run)
     require_no_conflict(prepared)
-    if not (as_json or dry_run or terminal() is Terminal.NONE):
+    if sys.stdin.isatty() and not (as_json or dry_run):
         _offer_services(prepared)
 
 
 def _offer_services(prepared: Prepared) -> None:
     """Ask about each service that an agent needs and the policy, which `init` never changes unasked, does not name."""
     for service in missing_services(prepared.changes, prepared.agents.services):
-        agents = sentence(prepared.agents.connecting_to(service).names)
-        if agrees(f"Allow the service `{service}`, which {agents} needs for its API?"):
-            from agent_sandbox.cli.steps.policy.policy_edit import put_service  # noqa: PLC0415 - only then
+        from agent_sandbox.cli.steps.policy.policy_edit import put_service  # noqa: PLC0415 - most policies name it
+        from agent_sandbox.cli.terminal.question import agrees  # noqa: PLC0415 - as above
 
+        agent = prepared.agents.connecting_to(service).names[0]
+        if agrees(f"Allow the service `{service}`, which {agent} needs for its API?"):
             put_service(service, prepared.project / POLICY)
 
 

@@ -10,8 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli import init as module
 from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.http.request import Request
@@ -740,7 +738,6 @@ def test_offers_the_service_of_a_second_agent_at_a_terminal(
     assert ask("init", "claude").code == 0
     policy = empty_project / POLICY
     before = policy.read_text()
-    monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
     monkeypatch.setattr(sys, "stdin", Person(f"{answer}\nn\n"))
     said = ask("init", "claude", "codex")
     assert f"note: {POLICY} does not name the service `codex`: agent-sandbox policy allow codex\n" in said.err

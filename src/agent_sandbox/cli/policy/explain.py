@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import parts_of, styled
@@ -73,10 +72,11 @@ def explain(  # noqa: PLR0913 - each is an option
         offers=lambda: offers_here(where, os.environ),
         choices=lambda request, offers: choices_here(where, request, offers),
     )
+    then = f"{APPLY} --path {quote(str(path))}" if path else APPLY
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:
-        emit_lines(as_text(answer, file=where, then=how_to_apply(path), width=width_of(sys.stdout, os.environ)))
+        emit_lines(as_text(answer, file=where, then=then, width=width_of(sys.stdout, os.environ)))
 
 
 def as_json(answer: Explanation) -> dict[str, Any]:
