@@ -66,6 +66,7 @@ MANIFESTS: Mapping[str, tuple[str, ...]] = {
     "go": ("go.mod",),
     "java": ("pom.xml", "build.gradle", "build.gradle.kts"),
     "node": ("package.json",),
+    "php": ("composer.json",),
     "python": ("pyproject.toml", "requirements*.txt"),
     "ruby": ("Gemfile",),
     "rust": ("Cargo.toml",),

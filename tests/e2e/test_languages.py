@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.detect import MANIFESTS
 from agent_sandbox.projectfile.languages import LANGUAGES
 from engine import run
 from prepared import build_project
@@ -17,6 +18,7 @@ from turns import NIGHTLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from real_stacks import Project, Projects
 
@@ -54,12 +56,14 @@ EXAMPLES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
+# What no file shows.
+UNSEEN = tuple(name for name in LANGUAGES if name not in MANIFESTS)
 TRIED = tuple(EXAMPLES) if NIGHTLY or os.environ.get("EVERY_LANGUAGE") else ()
 
 
 def prepare() -> None:
     if TRIED:
-        build_project("claude", "--with", ",".join(LANGUAGES))
+        build_project("claude", "--with", ",".join((*MANIFESTS, *UNSEEN)))
 
 
 def test_each_language_has_an_example() -> None:
@@ -68,8 +72,16 @@ def test_each_language_has_an_example() -> None:
 
 @pytest.fixture(scope="module")
 def all_languages(projects: Projects) -> Iterator[Project]:
-    project = projects.make("languages", "claude")
-    project.sandbox("init", "--with", ",".join(LANGUAGES))
+    """Make a project that gets each language by a file that shows it, and the others by the option."""
+
+    def show(path: Path) -> None:
+        for names in MANIFESTS.values():
+            (path / names[0]).touch()
+
+    project = projects.make("languages", "claude", fill=show)
+    for names in MANIFESTS.values():  # each example has its own
+        (project.path / names[0]).unlink()
+    project.sandbox("init", "--with", ",".join(UNSEEN))
     project.sandbox("up")
     yield project
     made = project.containers()["agent"]["Config"]["Image"]

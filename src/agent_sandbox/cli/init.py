@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.agents import catalogue
+from agent_sandbox.cli.framework.new_stack_options import Languages, NoDetect, Provider
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
+from agent_sandbox.projectfile.languages import packages_of
 from agent_sandbox.render.notes import missing_services
 from agent_sandbox.render.paths import POLICY, STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -50,11 +51,6 @@ Agents = Annotated[
     ),
 ]
 
-Languages = Annotated[
-    str | None, Option(help=f"Languages to install, such as node,go: {', '.join(LANGUAGES)}.", name="--with")
-]
-
-
 Dotenv = Annotated[
     bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
 ]
@@ -64,7 +60,6 @@ Directory = Annotated[Path | None, Option(help="The project's directory; by defa
 Detect = Annotated[
     bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
 ]
-Provider = Annotated[str | None, Option(help="The model provider to allow, for an agent that works with several.")]
 WithSettings = Annotated[
     bool, Option(help="Give the agents read-only copies of your own settings, commands, skills and instructions.")
 ]
@@ -87,7 +82,7 @@ def init(  # noqa: PLR0913 - each is an option
     no_settings: NoSettings = False,
     force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Detect = False,
-    no_detect: Annotated[bool, Option(help="Do not add services for package.json, pyproject.toml and so on.")] = False,
+    no_detect: NoDetect = False,
     dotenv: Dotenv = False,
     no_dotenv: NoDotenv = False,
     gitignore: Annotated[bool, Option(help="List the files that belong only to this machine in .gitignore.")] = False,
@@ -96,6 +91,7 @@ def init(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Write a sandbox into a project: .devcontainer/, which you can check in, and .env.
 
+    A new project's image gets the languages that its files show: at a terminal, it asks first.
     In a project with its own compose file, .env is left alone, and `docker compose` works as before.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
@@ -115,7 +111,7 @@ def init(  # noqa: PLR0913 - each is an option
         detect=detect,
         services=not no_detect,
         provider=provider,
-        packages=packages_of(languages) if languages is not None else (),
+        packages=packages_of(languages) if languages is not None else None,
         base_image=base_image,
         gitignore=gitignore,
         dotenv=_either("dotenv", dotenv, "no-dotenv", no_dotenv),

@@ -8,11 +8,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Struct
+
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
+from agent_sandbox.cli.framework.new_stack_options import Languages, NoDetect, Provider
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach, backend, execute
@@ -26,6 +29,8 @@ from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.languages import packages_of
+from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.init.setup_notes import readable_dotenv
@@ -58,6 +63,7 @@ NO_TERMINAL = Problem(
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
 )
 SEPARATOR = "--"
+NOT_NEW = f"agent-sandbox init --with LANGUAGES adds languages to this one; its providers are services in {POLICY}"
 NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
 
@@ -77,6 +83,9 @@ def run(  # noqa: PLR0913 - each is an option
     resume: Resume = False,
     rm: Rm = False,
     json: Json = False,
+    languages: Languages = None,
+    no_detect: NoDetect = False,
+    provider: Provider = None,
     extra_ca: ExtraCa = None,
     yes: Yes = "",
     quiet: Quiet = False,
@@ -84,7 +93,8 @@ def run(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Start the stack as `up` does, then the agent in it, and return the agent's exit code.
 
-    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. Without AGENT, it asks which one.
+    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. At a terminal, it asks for the
+    agent, for its model provider, and whether to install the languages that the project's files show.
     In a stack with several agents, AGENT says which to start, by default the first. The agent acts without asking for
     permission: the sandbox sets the limits. With `--ask`, a request that no rule allows waits until you answer.
 
@@ -100,9 +110,8 @@ def run(  # noqa: PLR0913 - each is an option
         if name and not clone:
             raise UserError([NO_CLONE])
         agent, words = _split(arguments or ())
-        if not arguments and not has_stack(path, cwd=Path.cwd()):
-            agent = _asked_agent((path or Path()).absolute())
-        project = _opened(agent, path, yes=yes, quiet=quiet, dry_run=dry_run, clone=clone)
+        new = _NewStack(languages=languages, no_detect=no_detect, provider=provider, asks=not json)
+        project = _opened(agent, path, new, yes=yes, quiet=quiet, dry_run=dry_run, clone=clone)
         if project is None:
             return DONE
         manifest = _manifest(_chosen(project, agent), resumes=resume)
@@ -171,13 +180,15 @@ def _print_plan(
     return code
 
 
-def _opened(  # noqa: PLR0913 - options
-    agent: str, path: Path | None, *, yes: str, quiet: bool, dry_run: bool, clone: bool
+def _opened(  # noqa: PLR0913 - each is an option
+    agent: str, path: Path | None, new: "_NewStack", *, yes: str, quiet: bool, dry_run: bool, clone: bool
 ) -> Project | None:
     """Return the project, made if there is none; in a dry run, None then."""
     here = Path.cwd()
-    if not has_stack(path, cwd=here):
-        _initialise(agent, path, quiet=quiet, dry_run=dry_run)
+    if has_stack(path, cwd=here):
+        new.require_none()
+    else:
+        _initialise(agent, path, new, quiet=quiet, dry_run=dry_run)
         if dry_run:
             return None
         return open_trusted(path, cwd=here, yes=yes)
@@ -223,19 +234,49 @@ def _asked_agent(folder: Path) -> str:
     known, path = known_agents(), program_path(os.environ, project=folder)
     installed = [one.name for one in load_manifests(known)[0] if shutil.which(one.command[0], path=path)]
     usual = next(iter(installed), "")
-    numbered = {str(number): name for number, name in enumerate(known, start=1)}
-    say(f"{folder} has no sandbox yet; the agents are: {', '.join(map(' '.join, numbered.items()))}")
     question = "Which agent do you want to run, by number or name?"
-    answer = answer_to(f"{question} [{usual}]" if usual else question) or usual
+    question = f"{question} [{usual}]" if usual else question
+    return _picked(known, question, about=f"{folder} has no sandbox yet; the agents are") or usual
+
+
+def _asked_provider(agent: str, folder: Path) -> str | None:
+    """Ask which of its providers the agent is to use; None if it has none, nobody answers, or there is a policy."""
+    manifest = load_manifest(agent)
+    if terminal() is Terminal.NONE or not manifest.providers or os.path.lexists(folder / POLICY):
+        return None
+    about = f"{manifest.title} works with models of several providers"
+    return _picked(manifest.providers, "Which one do you want to use, by number or name?", about=about) or None
+
+
+def _picked(names: Sequence[str], question: str, *, about: str) -> str:
+    numbered = {str(number): name for number, name in enumerate(names, start=1)}
+    say(f"{about}: {', '.join(map(' '.join, numbered.items()))}")
+    answer = answer_to(question) or ""
     return numbered.get(answer, answer)
 
 
-def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:
+class _NewStack(Struct, frozen=True, kw_only=True):
+    """The options that shape only a new stack."""
+
+    languages: str | None
+    no_detect: bool
+    provider: str | None
+    asks: bool
+
+    def require_none(self) -> None:
+        """Raise UserError if one of them was given: the stack exists."""
+        given = {"--with": self.languages, "--no-detect": self.no_detect, "--provider": self.provider}
+        if names := [name for name, value in given.items() if value]:
+            raise UserError([Problem(where=", ".join(names), what="only for a new sandbox", hint=NOT_NEW)])
+
+
+def _initialise(agent: str, path: Path | None, new: _NewStack, *, quiet: bool, dry_run: bool) -> None:
     from agent_sandbox.cli.steps import missing_parts  # noqa: PLC0415 - the first time only
     from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
     from agent_sandbox.runtime.init.initialise import InitOptions  # noqa: PLC0415
 
     folder = path or Path.cwd()
+    agent = agent or (_asked_agent(folder.absolute()) if new.asks else "")
     if not agent:
         known = ", ".join(known_agents())
         how = "agent-sandbox run AGENT, with the same options, makes one and starts it"
@@ -243,8 +284,14 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         raise UserError([Problem(where=str(folder.absolute()), what="no stack in this directory", hint=hint)])
     if not dry_run:
         missing_parts.require_all_parts()  # before anything is written
-    options = InitOptions(agents=(agent,), path=folder)
-    prepared = write_stack(options, dry_run=dry_run)
+    options = InitOptions(
+        agents=(agent,),
+        path=folder,
+        services=not new.no_detect,
+        provider=new.provider or (_asked_provider(agent, folder) if new.asks and not dry_run else None),
+        packages=packages_of(new.languages) if new.languages is not None else None,
+    )
+    prepared = write_stack(options, dry_run=dry_run, ask=new.asks)
     require_no_conflict(prepared)
     if quiet:
         return

@@ -1,6 +1,6 @@
-"""The Debian packages of each language, for `init --with`."""
+"""The Debian packages of each language, for `--with` of `init` and `run`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from agent_sandbox.problems import Problem, UserError
 
@@ -27,4 +27,9 @@ def packages_of(words: str) -> tuple[str, ...]:
     if unknown:
         hint = f"known: {', '.join(LANGUAGES)}"
         raise UserError([Problem(where="--with", what=f"unknown language `{name}`", hint=hint) for name in unknown])
+    return packages_for(names)
+
+
+def packages_for(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the packages of these languages."""
     return tuple(dict.fromkeys(package for name in names for package in LANGUAGES[name]))

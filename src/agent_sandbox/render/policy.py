@@ -27,6 +27,8 @@ class Offered(Struct, frozen=True, kw_only=True):
     detect: bool = False
     # With the files that show each.
     services: Mapping[str, tuple[str, ...]] = {}
+    # Those whose languages the image of a new project gets.
+    languages: Mapping[str, tuple[str, ...]] = {}
 
 
 def render_policy(

@@ -15,6 +15,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
+from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
@@ -636,6 +637,9 @@ def test_git_status_shows_only_the_files_to_check_in(empty_project: Path, ask: A
     assert "note: .git/info" not in ask("init", "claude").err
 
 
+INSTALLS = f"{PROJECT_FILE} installs golang, npm, for go.mod, package.json; to undo this, remove them from `packages`"
+
+
 @pytest.fixture
 def npm_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Fake a machine whose only tool is npm, with a mirror."""
@@ -653,6 +657,7 @@ def test_adds_resolves_and_trusts_the_services_that_the_projects_files_need(empt
     assert [line for line in answer.err.splitlines() if line.startswith("note: ")] == [
         f"note: {POLICY} names the service `go`, for go.mod",
         f"note: {POLICY} names the service `node`, for package.json",
+        f"note: {INSTALLS}",
         "note: node is https://npm.example.org, named by npm's configuration, package-lock.json",
     ]
     text = (empty_project / POLICY).read_text()
@@ -672,11 +677,83 @@ def test_a_service_that_cannot_be_resolved_yet_leaves_the_policy_valid(empty_pro
 
 
 @pytest.mark.usefixtures("npm_alone")
-def test_no_detect_adds_no_services(empty_project: Path, ask: Ask) -> None:
+def test_no_detect_adds_no_services_and_no_languages(empty_project: Path, ask: Ask) -> None:
     (empty_project / "package.json").touch()
     answer = ask("init", "claude", "--no-detect")
     assert ("node" in answer.err, "- node" in (empty_project / POLICY).read_text()) == (False, False)
+    assert not (empty_project / PROJECT_FILE).exists()
     assert not (empty_project / ".devcontainer" / "services").exists()
+
+
+def packages(project: Path) -> tuple[str, ...]:
+    """Return the packages that the project file names."""
+    file = project / PROJECT_FILE
+    return parse_project_file(file.read_text(), file=PROJECT_FILE).packages if file.exists() else ()
+
+
+SHOWN = {
+    "Cargo.toml": ("cargo",),
+    "Gemfile": ("ruby", "bundler"),
+    "build.gradle.kts": ("default-jdk-headless", "maven"),
+    "composer.json": ("php-cli", "composer"),
+    "go.mod": ("golang",),
+    "package.json": ("npm",),
+    "requirements-dev.txt": ("python3-pip", "python3-venv"),
+}
+
+
+@pytest.mark.usefixtures("npm_alone")
+@pytest.mark.parametrize("file", SHOWN)
+def test_a_new_project_gets_the_language_that_a_file_shows(empty_project: Path, ask: Ask, file: str) -> None:
+    (empty_project / file).touch()
+    assert (ask("init", "claude").code, packages(empty_project)) == (0, SHOWN[file])
+    assert unseen_in(empty_project, os.environ) == ()
+
+
+@pytest.mark.usefixtures("npm_alone")
+@pytest.mark.parametrize(("typed", "found"), [("\n", ("npm",)), ("y\n", ("npm",)), ("n\n", ()), ("x\n", ()), ("", ())])
+def test_asks_at_a_terminal_before_it_adds_a_language(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, typed: str, found: tuple[str, ...]
+) -> None:
+    (empty_project / "package.json").touch()
+    monkeypatch.setattr("sys.stdin", Person(typed))
+    answer = ask("init", "claude")
+    asked = "This project uses node (package.json): install npm in its image? [Y/n] "
+    assert (answer.code, answer.err.count("[Y/n]"), answer.err.startswith(asked)) == (0, 1, True)
+    assert packages(empty_project) == found
+
+
+@pytest.mark.usefixtures("npm_alone")
+@pytest.mark.parametrize("words", [("--with=go",), ("--no-detect",), ("--json",), ("--dry-run",)])
+def test_asks_nothing_at_a_terminal_if_an_option_decides(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    (empty_project / "package.json").touch()
+    monkeypatch.setattr("sys.stdin", Person("n\n"))
+    assert "[Y/n]" not in ask("init", "claude", *words).err
+    found = {"--with=go": ("golang",), "--json": ("npm",)}
+    assert packages(empty_project) == found.get(words[0], ())
+
+
+@pytest.mark.usefixtures("npm_alone")
+@pytest.mark.parametrize("existing", [PROJECT_FILE, SHARED])
+def test_a_project_with_settings_gets_no_languages_of_its_files(empty_project: Path, ask: Ask, existing: str) -> None:
+    ask("init", "claude", "--memory=4g")
+    for path in ALL:
+        if path != existing:
+            (empty_project / path).unlink()
+    if existing != PROJECT_FILE:
+        (empty_project / PROJECT_FILE).unlink()
+    (empty_project / "package.json").touch()
+    assert (ask("init", "claude").code, packages(empty_project)) == (0, ())
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_link_or_a_directory_shows_no_language(empty_project: Path, ask: Ask) -> None:
+    (empty_project.parent / "go.mod").touch()
+    (empty_project / "go.mod").symlink_to("../go.mod")
+    (empty_project / "package.json").mkdir()
+    assert (ask("init", "claude").code, packages(empty_project)) == (0, ())
 
 
 @pytest.mark.usefixtures("npm_alone")

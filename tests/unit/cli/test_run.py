@@ -1,11 +1,13 @@
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
@@ -186,8 +188,8 @@ def test_ask_runs_the_agent_and_asks_about_requests_on_the_terminal(
 
     monkeypatch.setattr(asking_run, "run_asking", run_asking)
     monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
-    assert ask("run", AGENTS[0], "--ask", "--quiet").code == 7
-    manifest = load_manifest(data_root() / "templates", AGENTS[0])
+    assert ask("run", "claude", "--ask", "--quiet").code == 7
+    manifest = load_manifest(data_root() / "templates", "claude")
     assert (ran, became) == ([(empty_project, manifest.started(asks=False))], [])
 
 
@@ -287,6 +289,89 @@ def test_the_first_run_without_an_answer_writes_nothing(
     answer = first_run(typed, ())
     assert (answer.code, answer.err.splitlines()[-1]) == (1, NEEDS_AGENT)
     assert list(empty_project.iterdir()) == []
+
+
+POLICY = ".devcontainer/policy.yaml"
+PROVIDERS = (
+    "OpenCode works with models of several providers: 1 anthropic, 2 openai, 3 openrouter, 4 gemini\n"
+    "Which one do you want to use, by number or name? "
+)
+
+
+@pytest.fixture
+def at_terminal(
+    empty_project: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, started: list[Path]
+) -> Callable[..., Answer]:
+    """Return a function that calls `run` at a terminal with this input."""
+    assert (started, [*empty_project.iterdir()]) == ([], [])
+
+    def run_typed(typed: str, *words: str) -> Answer:
+        monkeypatch.setenv("COLUMNS", "1000")
+        monkeypatch.setattr(sys, "stdin", Person(typed))
+        monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+        return ask("run", *words)
+
+    return run_typed
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"), [("2\n", {"openai"}), ("gemini\n", {"gemini"}), ("\n", set()), ("", set())]
+)
+def test_run_asks_which_provider_the_agent_is_to_use(
+    at_terminal: Callable[..., Answer], typed: str, chosen: set[str], empty_project: Path, became: list[str]
+) -> None:
+    assert at_terminal(typed, "opencode", "--quiet") == Answer(code=0, out="", err=PROVIDERS)
+    services = yaml.safe_load((empty_project / POLICY).read_text())["services"]
+    assert {*services} & {"anthropic", "openai", "openrouter", "gemini"} == chosen
+    assert len(became) == 1
+
+
+def test_run_refuses_a_provider_that_the_agent_does_not_have(
+    at_terminal: Callable[..., Answer], empty_project: Path
+) -> None:
+    said = (
+        "error: --provider: opencode has no provider `5`\n  hint: use one of: anthropic, openai, openrouter, gemini\n"
+    )
+    assert at_terminal("5\n", "opencode") == Answer(code=1, out="", err=f"{PROVIDERS}{said}")
+    assert list(empty_project.iterdir()) == []
+
+
+@pytest.mark.usefixtures("became")
+def test_run_does_not_ask_for_a_provider_if_an_option_names_it_or_there_is_a_policy(
+    at_terminal: Callable[..., Answer], empty_project: Path
+) -> None:
+    assert at_terminal("2\n", "opencode", "--quiet", "--provider=gemini").err == ""
+    assert "  - gemini " in (empty_project / POLICY).read_text()
+    shutil.rmtree(empty_project / ".devcontainer")
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / POLICY).write_text("version: 1\n")
+    assert "by number or name?" not in at_terminal("y\n", "opencode", "--quiet").err
+
+
+@pytest.mark.usefixtures("started", "became")
+def test_run_installs_the_languages_of_its_option_or_those_of_the_files(empty_project: Path, ask: Ask) -> None:
+    file = empty_project / ".devcontainer" / "sandbox.yaml"
+    for words, packages in ((("--with=rust",), ["cargo"]), ((), ["golang"])):
+        (empty_project / "go.mod").touch()
+        assert ask("run", "claude", "--quiet", *words).code == 0
+        assert yaml.safe_load(file.read_text())["packages"] == packages
+        shutil.rmtree(empty_project / ".devcontainer")
+        (empty_project / ".env").unlink()
+    assert ask("run", "claude", "--quiet", "--no-detect").code == 0
+    assert not file.exists()
+    assert "  - go" not in (empty_project / POLICY).read_text()
+
+
+def test_run_refuses_the_options_of_a_new_sandbox_in_an_existing_one(
+    empty_project: Path, started: list[Path], ask: Ask
+) -> None:
+    ask("init", "claude")
+    assert ask("run", "--with=go", "--no-detect", "--provider=openai").err == (
+        "error: --with, --no-detect, --provider: only for a new sandbox\n"
+        "  hint: agent-sandbox init --with LANGUAGES adds languages to this one; its providers are services in "
+        ".devcontainer/policy.yaml\n"
+    )
+    assert (started, (empty_project / ".devcontainer" / "sandbox.yaml").exists()) == ([], False)
 
 
 def test_a_project_file_without_a_stack_needs_init(empty_project: Path, ask: Ask) -> None:

@@ -1,5 +1,6 @@
 import pytest
 
+from agent_sandbox.detect import MANIFESTS
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.languages import LANGUAGES, packages_of
 from agent_sandbox.projectfile.parsing import parse_project_file
@@ -8,6 +9,10 @@ from agent_sandbox.projectfile.parsing import parse_project_file
 def test_the_packages_of_each_language_are_valid_in_the_project_file() -> None:
     names = packages_of(",".join(LANGUAGES))
     assert parse_project_file(f"packages: [{', '.join(names)}]", file="f").packages == names
+
+
+def test_each_service_that_files_show_is_a_language() -> None:
+    assert {*MANIFESTS} <= {*LANGUAGES}
 
 
 def test_an_unknown_language_is_named_with_the_known_ones() -> None:

@@ -13,6 +13,7 @@ from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import Additions, agent_name, base_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
@@ -68,8 +69,8 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     gitignore: bool = False
     # By name, as given; others keep their value.
     limits: Mapping[str, str] = {}
-    # Debian packages to add to the project file.
-    packages: tuple[str, ...] = ()
+    # Debian packages to add to the project file; None: those of the languages that a new project's files show.
+    packages: tuple[str, ...] | None = ()
     # The image that those of the project are built on, for the project file.
     base_image: str | None = None
     # Whether limits and versions count that an earlier `init` recorded.
@@ -137,7 +138,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
     choices = parse_choices(present[SHARED] or "") or record
-    chosen = _chosen(project, options, choices)
+    offered = _offered(project, environ, options, present)
+    chosen = _chosen(project, options, choices, offered.languages)
     agents = agents.with_pins(chosen.pins)
     dotenv = uses_dotenv(project, choices, record, asked=options.dotenv)
     present[DOTENV] = dotenv_text(project, used=dotenv, asked=options.dotenv)
@@ -159,11 +161,9 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     )
     workspace = _with_own_places(workspace, chosen, agents, environ, clone=clone)
     stack = build_stack(agents, workspace, _images(agents, workspace.owner, chosen))
-    offered = _offered(project, environ, options)
     file = load_renderer()(templates, stack, agents, workspace)
     rendered = render_project(templates, stack, agents, workspace, offered, stack_file=file, providers=providers)
-    changes = (*_changes(rendered, present, record, options), *chosen.changes)
-    changes = (*changes, ignoring_here(project, changes)) if options.gitignore else changes
+    changes = _changes(project, rendered, present, record, options, also=chosen.changes)
     exclude = exclude_file(project, outside)
     excluded = to_exclude(project, changes, exclude) if exclude else ()
     return Prepared(
@@ -182,6 +182,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *setup_notes.about_git(git),
             *setup_notes.about_protection(protection, options.unprotect),
             *setup_notes.kept_out_of_git(excluded, exclude),
+            *setup_notes.about_languages(offered.languages),
             *(() if clone else setup_notes.about_masks(project, workspace.masks)),
         ),
         protection=protection,
@@ -226,20 +227,26 @@ def _with_own_places(
     return with_own_places(workspace, chosen, agents, environ, project=clone.project)
 
 
-def _changes(
-    rendered: Rendered, present: Mapping[str, str | None], record: Record | None, options: InitOptions
+def _changes(  # noqa: PLR0913, PLR0917 - what the changes depend on
+    project: Path,
+    rendered: Rendered,
+    present: Mapping[str, str | None],
+    record: Record | None,
+    options: InitOptions,
+    also: tuple[Change, ...],
 ) -> tuple[Change, ...]:
     former = frozenset({record.name} if record else ())
-    return reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
+    changes = (*reconcile(rendered, present, former=former, on_conflict=options.on_conflict), *also)
+    return (*changes, ignoring_here(project, changes)) if options.gitignore else changes
 
 
-def _chosen(project: Path, options: InitOptions, choices: Choices | None) -> Settled:
+def _chosen(project: Path, options: InitOptions, choices: Choices | None, languages: Collection[str]) -> Settled:
     asked = Asked(
         agents=options.agents,
         title=_title(options),
         ide=options.ide,
         limits=options.limits,
-        packages=options.packages,
+        packages=packages_for(languages) if options.packages is None else options.packages,
         base_image=options.base_image,
         pins=options.pins,
     )
@@ -268,15 +275,19 @@ def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> f
     return frozenset(path for path in paths if path.isprintable())
 
 
-def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:
-    """Return the services that the project's files show, and the hosts that they name.
+def _offered(
+    project: Path, environ: Mapping[str, str], options: InitOptions, present: Mapping[str, str | None]
+) -> Offered:
+    """Return the services that the project's files show, the languages of a new one, and the hosts that they name.
 
     With `detect`, hosts that this machine also names are allowed. Hosts of a service that is resolved are left to it.
     """
     services = services_of(names_at_top(project)) if options.services else {}
+    is_new = present[STACK] is None and present[SHARED] is None and read_text(project, PROJECT_FILE) is None
+    languages = services if is_new and options.packages is None else {}
     texts = naming_files(project)
     if not texts:
-        return Offered(services=services, detect=options.detect)
+        return Offered(services=services, languages=languages, detect=options.detect)
     from agent_sandbox.runtime.policies.registries import (  # noqa: PLC0415 - only for projects that name hosts
         known_places,
         names_registries,
@@ -290,6 +301,7 @@ def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) ->
     known = known_places(this_machine(environ, project=project)) if detect and named else frozenset()
     return Offered(
         services=services,
+        languages=languages,
         allowed=gathered(one for one in named if whole(one[1]) in known),
         left=gathered(one for one in named if whole(one[1]) not in known),
         detect=detect,

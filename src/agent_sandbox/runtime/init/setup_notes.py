@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from agent_sandbox.agents.manifest import SLUG, NpmPackage
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.policy.match.injection import VARIABLE
+from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.paths import DOTENV, PROJECT_FILE
@@ -75,6 +77,13 @@ def about_agents(workspace: Workspace, agents: Agents, environ: Mapping[str, str
     taken = user_settings(agents, environ)
     yield f"your own settings that the agents see, read-only: {listed([*taken.files]) or 'none'}"
     yield from (f"not taken along: ~/{why}" for why in taken.left)
+
+
+def about_languages(languages: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield what the image of a new project gets because of its files, and how to undo that."""
+    if languages:
+        packages, files = ", ".join(packages_for(languages)), listed([*chain(*languages.values())])
+        yield f"{PROJECT_FILE} installs {packages}, for {files}; to undo this, remove them from `packages`"
 
 
 def about_git(git: Outside | NoGit | None) -> Iterator[str]:
