@@ -48,8 +48,8 @@ NONE = "nothing listens in the sandbox"
 def ports(ports: Ports = None, *, path: ProjectPath = None, watch: Watch = False, json: Json = False) -> int:
     """List the ports that listen in the sandbox, or make some reachable on this machine until Ctrl-C.
 
-    They answer on 127.0.0.1 alone, with any protocol on TCP. Connections lead into the sandbox, never out of it. If a
-    port is in use here, the next free one is taken. At a terminal, programs that start to listen meanwhile are
+    They answer on 127.0.0.1 and ::1 alone, with any protocol on TCP. Connections lead into the sandbox, never out of
+    it. If a port is in use here, the next free one is taken. At a terminal, programs that start to listen meanwhile are
     reported, and you can type ports to open and close.
     """
     wanted = _wanted(ports or ())

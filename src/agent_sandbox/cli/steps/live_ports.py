@@ -51,8 +51,13 @@ def report(one: Forward) -> None:
 
 
 def as_text(one: Forward) -> str:
-    """Return where a port of the sandbox is open."""
-    return f"{'' if one.service else 'http://'}{ADDRESS}:{one.here}  {one.where}"
+    """Return where a port of the sandbox is open, and what was in use."""
+    text = f"{'' if one.service else 'http://'}{ADDRESS}:{one.here}  {one.where}"
+    if not one.taken:
+        return text
+    who = "this command" if one.is_ours else "another program"
+    instead = ", so use 127.0.0.1 and not localhost" if one.taken.endswith(f"]:{one.here}") else ""
+    return f"{text}; {who} listens on {one.taken}{instead}"
 
 
 def relay_step(project: Project) -> HandOver:

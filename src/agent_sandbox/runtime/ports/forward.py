@@ -1,4 +1,4 @@
-"""Accept connections on this machine's loopback interface, and relay them to ports of the sandbox."""
+"""Accept connections on this machine's loopback addresses, and relay them to ports of the sandbox."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.runtime.ports.relay import CHUNK, BrokenRelayError, Connection, Relay, read_pipe, widen
 
-ADDRESS = "127.0.0.1"
+ADDRESS, ADDRESS_6 = "127.0.0.1", "::1"
 # How many ports above a busy one are tried.
 ATTEMPTS = 20
 GRACE = 2.0
@@ -33,6 +33,9 @@ class Forward(Struct, frozen=True, kw_only=True):
     here: int
     inside: int
     service: str = ""
+    # The address that was in use: why `here` is another port than the wanted one, or answers on one address only.
+    taken: str = ""
+    is_ours: bool = False  # whether this process uses it
 
     @property
     def where(self) -> str:
@@ -42,7 +45,7 @@ class Forward(Struct, frozen=True, kw_only=True):
 
 class _Listener(Struct, kw_only=True):
     wanted: Forward
-    server: asyncio.Server
+    servers: list[asyncio.Server]
     clients: set[asyncio.StreamWriter] = set()
 
 
@@ -61,16 +64,19 @@ class Ports:
     async def open(self, wanted: Forward) -> Forward:
         """Listen on the wanted port, or on the next free one above it; return what is open."""
         clients: set[asyncio.StreamWriter] = set()
-        server, here = await _listen(partial(self._accept, wanted, clients), wanted)
-        self._listeners[here] = _Listener(wanted=wanted, server=server, clients=clients)
-        return replace(wanted, here=here)
+        is_ours = wanted.here in self._listeners
+        servers, taken = await _listen(partial(self._accept, wanted, clients), wanted)
+        here = servers[0].sockets[0].getsockname()[1]
+        self._listeners[here] = _Listener(wanted=wanted, servers=servers, clients=clients)
+        return replace(wanted, here=here, taken=taken, is_ours=is_ours)
 
     def close(self, here: int) -> bool:
         """Close a port of this machine with its connections; return whether it was open."""
         found = self._listeners.pop(here, None)
         if found is None:
             return False
-        found.server.close()
+        for server in found.servers:
+            server.close()
         for client in found.clients:
             client.transport.abort()
         return True
@@ -176,21 +182,42 @@ async def started(
         transport.close()
 
 
-async def _listen(accept: Accept, wanted: Forward) -> tuple[asyncio.Server, int]:
-    """Listen on the wanted port, or on the next free one above it."""
+async def _listen(accept: Accept, wanted: Forward) -> tuple[list[asyncio.Server], str]:
+    """Listen on the wanted port, or on the next above it that is free on both addresses; return what is taken, too.
+
+    If another program has the wanted port on ::1 alone, it stays that number: a callback knows no other.
+    """
+    taken = ""
     last = wanted.here + (ATTEMPTS if wanted.here else 0)
     for port in range(wanted.here, min(last, HIGHEST) + 1):
+        first = await _server(accept, ADDRESS, port)
+        if first is None:
+            taken = taken or f"{ADDRESS}:{port}"
+            continue
+        here = first.sockets[0].getsockname()[1]
         try:
-            server = await asyncio.start_server(accept, ADDRESS, port, limit=CHUNK)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                continue
-            what = f"cannot listen on {ADDRESS}:{port}: {(error.strerror or str(error)).lower()}"
-            hint = "ports below 1024 are for root: use another one, as in 8080:80" if port < 1024 else ""
-            raise UserError([Problem(where=str(port), what=what, hint=hint)]) from error
-        return server, server.sockets[0].getsockname()[1]
+            second = await _server(accept, ADDRESS_6, here)
+        except UserError:
+            return [first], taken  # this machine has no IPv6
+        if second:
+            return [first, second], taken
+        if port == wanted.here:
+            return [first], f"[{ADDRESS_6}]:{here}"
+        first.close()
     what = f"this port and the {ATTEMPTS} above it are in use on this machine"
     raise UserError([Problem(where=str(wanted.here), what=what, hint=f"name another one: PORT:{wanted.inside}")])
+
+
+async def _server(accept: Accept, address: str, port: int) -> asyncio.Server | None:
+    """Listen on an address; return None if it is in use."""
+    try:
+        return await asyncio.start_server(accept, address, port, limit=CHUNK)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return None
+        what = f"cannot listen on {address}:{port}: {(os.strerror(error.errno) if error.errno else str(error)).lower()}"
+        hint = "ports below 1024 are for root: use another one, as in 8080:80" if port < 1024 else ""
+        raise UserError([Problem(where=str(port), what=what, hint=hint)]) from error
 
 
 async def _last_line(stream: asyncio.StreamReader) -> str:

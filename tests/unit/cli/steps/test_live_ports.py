@@ -15,7 +15,7 @@ import pytest
 
 from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.cli.steps import live_ports as module
-from agent_sandbox.cli.steps.live_ports import talk
+from agent_sandbox.cli.steps.live_ports import as_text, talk
 from agent_sandbox.runtime.ports import reported
 from agent_sandbox.runtime.ports.forward import Forward, Ports
 from agent_sandbox.runtime.ports.relay import Relay
@@ -125,3 +125,19 @@ def test_nothing_is_read_while_another_program_has_the_terminal(
     said = talked(capsys, typed, reports=[], types="3000\n", until_="http")
     assert "http://127.0.0.1:3001  port 3000 of the sandbox" in said
     assert next(groups, None) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (Forward(here=80, inside=80), ""),
+        (Forward(here=81, inside=80, taken="127.0.0.1:80"), "; another program listens on 127.0.0.1:80"),
+        (Forward(here=81, inside=80, taken="127.0.0.1:80", is_ours=True), "; this command listens on 127.0.0.1:80"),
+        (
+            Forward(here=80, inside=80, taken="[::1]:80"),
+            "; another program listens on [::1]:80, so use 127.0.0.1 and not localhost",
+        ),
+    ],
+)
+def test_says_which_address_another_program_has(one: Forward, said: str) -> None:
+    assert as_text(one) == f"http://127.0.0.1:{one.here}  port 80 of the sandbox{said}"

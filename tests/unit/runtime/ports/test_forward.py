@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.ports import forward as module
-from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, Ports, forward
+from agent_sandbox.runtime.ports.forward import ADDRESS, ADDRESS_6, Forward, Ports, forward
+
+if TYPE_CHECKING:
+    from agent_sandbox.runtime.ports.relay import Relay
 
 BOX = (sys.executable, "-I", str(Path(module.__file__).with_name("relay.py")))
 
@@ -67,11 +73,16 @@ def listening_on(port: int) -> set[str]:
     return {address for address, number in places if int(number, 16) == port}
 
 
+# As the kernel writes them; a machine without IPv6 has only the first.
+HAS_IPV6 = any("00000000000000000000000000000001 " in one.read_text() for one in Path("/proc/net").glob("if_inet6"))
+LOOPBACK = {"0100007F", "00000000000000000000000001000000"} if HAS_IPV6 else {"0100007F"}
+
+
 def test_listens_only_on_loopback(tmp_path: Path) -> None:
     found: list[set[str]] = []
     wanted = [Forward(here=0, inside=80), Forward(here=free_port(), inside=80)]
     asyncio.run(forward(("true",), tmp_path, wanted, opened=lambda one: found.append(listening_on(one.here))))
-    assert found == [{"0100007F"}] * 2
+    assert found == [LOOPBACK] * 2
 
 
 def test_opens_and_closes_ports_with_their_connections_while_running(tmp_path: Path) -> None:
@@ -114,11 +125,90 @@ def test_uses_the_next_free_port_if_a_port_is_in_use(tmp_path: Path, monkeypatch
     with busy:
         said = asyncio.run(forward(stop, tmp_path, [Forward(here=port, inside=80)], opened=opened.append))
         assert opened[0].here > port
+        assert (opened[0].taken, opened[0].is_ours) == (f"127.0.0.1:{port}", False)
         assert said == "it ended"
         monkeypatch.setattr(module, "ATTEMPTS", 0)
         with pytest.raises(UserError) as raised:
             asyncio.run(forward(stop, tmp_path, [Forward(here=port, inside=80)], opened=opened.append))
     assert str(raised.value).startswith(f"{port}: this port and the 0 above it are in use on this machine")
+
+
+type Rows = list[tuple[set[str], tuple[int, str] | None]]
+# The addresses in use, for the wanted port 5000; the port that is opened, and what it says was taken.
+IN_USE: Rows = [
+    (set(), (5000, "")),
+    ({"127.0.0.1:5000"}, (5001, "127.0.0.1:5000")),
+    ({"127.0.0.1:5000", "::1:5000"}, (5001, "127.0.0.1:5000")),
+    ({"::1:5000"}, (5000, "[::1]:5000")),
+    ({"127.0.0.1:5000", "::1:5001", "127.0.0.1:5002"}, (5003, "127.0.0.1:5000")),
+    ({f"127.0.0.1:{port}" for port in range(5000, 5021)}, None),
+    ({"no IPv6"}, (5000, "")),
+    ({"no IPv6", "127.0.0.1:5000"}, (5001, "127.0.0.1:5000")),
+]
+
+
+@pytest.mark.parametrize(("used", "expected"), IN_USE)
+def test_says_which_address_was_in_use(
+    used: set[str], expected: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening: list[str] = []
+
+    async def start_server(_accept: object, address: str, port: int, **_options: object) -> object:
+        if f"{address}:{port}" in used:
+            raise OSError(errno.EADDRINUSE, "in use")
+        if address == ADDRESS_6 and "no IPv6" in used:
+            raise OSError("could not bind on any address")
+        listening.append(f"{address}:{port}")
+        sockets = [SimpleNamespace(getsockname=lambda: (address, port))]
+        return SimpleNamespace(sockets=sockets, close=lambda: listening.remove(f"{address}:{port}"))
+
+    monkeypatch.setattr(asyncio, "start_server", start_server)
+    ports = Ports(cast("Relay", None))
+    if expected is None:
+        with pytest.raises(UserError, match="5000: this port and the 20 above it are in use on this machine"):
+            asyncio.run(ports.open(Forward(here=5000, inside=80)))
+        return
+    here, taken = expected
+    found = asyncio.run(ports.open(Forward(here=5000, inside=80)))
+    assert found == Forward(here=here, inside=80, taken=taken)
+    both = [f"127.0.0.1:{here}", f"::1:{here}"]
+    assert listening == (both[:1] if {"no IPv6", f"::1:{here}"} & used else both)
+    used.update(listening)
+    assert asyncio.run(ports.open(Forward(here=here, inside=81))).is_ours
+    ports.close_all()
+    assert listening == []
+
+
+def test_answers_on_both_addresses_and_leaves_one_to_another_program(tmp_path: Path) -> None:
+    async def main() -> list[bytes]:
+        async with await asyncio.start_server(say_hello, ADDRESS, 0) as server, asyncio.timeout(30):
+            inside = server.sockets[0].getsockname()[1]
+            live: asyncio.Queue[Ports] = asyncio.Queue()
+            running = asyncio.create_task(forward(BOX, tmp_path, [], opened=lambda _: None, live=live.put))
+            ports, said = await live.get(), []
+
+            async def ask(address: str, port: int) -> None:
+                reader, writer = await asyncio.open_connection(address, port)
+                writer.write(b"you\n")
+                said.append(await reader.read())
+                writer.close()
+
+            both = (await ports.open(Forward(here=0, inside=inside))).here
+            await ask(ADDRESS, both)
+            if HAS_IPV6:
+                await ask(ADDRESS_6, both)
+                async with await asyncio.start_server(lambda _, other: other.close(), ADDRESS_6, 0) as other:
+                    port = other.sockets[0].getsockname()[1]
+                    found = await ports.open(Forward(here=port, inside=inside))
+                    assert found == Forward(here=port, inside=inside, taken=f"[::1]:{port}")
+                    await ask(ADDRESS, port)
+                    await ask(ADDRESS_6, port)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return said
+
+    both = [b"hello you\n", b"hello you\n", b""] if HAS_IPV6 else []
+    assert asyncio.run(main()) == [b"hello you\n", *both]
 
 
 def test_explains_that_ports_below_1024_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
