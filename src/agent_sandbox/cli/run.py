@@ -63,7 +63,11 @@ NO_TERMINAL = Problem(
     hint="leave it out, and run `agent-sandbox watch --ask` in a terminal at the same time",
 )
 SEPARATOR = "--"
-NOT_NEW = f"agent-sandbox init --with LANGUAGES adds languages to this one; its providers are services in {POLICY}"
+NOT_NEW = Problem(
+    where="",
+    what="--with, --no-detect and --provider are only for a new sandbox",
+    hint=f"agent-sandbox init --with LANGUAGES adds languages to this one; its providers are services in {POLICY}",
+)
 NO_CLONE = Problem(where="--name", what="names a clone", hint="use it with --clone")
 
 
@@ -110,7 +114,7 @@ def run(  # noqa: PLR0913 - each is an option
         if name and not clone:
             raise UserError([NO_CLONE])
         agent, words = _split(arguments or ())
-        new = _NewStack(languages=languages, no_detect=no_detect, provider=provider, asks=not json)
+        new = _New(languages, no_detect, provider, asks=not json)
         project = _opened(agent, path, new, yes=yes, quiet=quiet, dry_run=dry_run, clone=clone)
         if project is None:
             return DONE
@@ -180,13 +184,23 @@ def _print_plan(
     return code
 
 
+class _New(Struct, frozen=True):
+    """The options that shape only a new stack, and whether to ask for what is missing."""
+
+    languages: str | None
+    no_detect: bool
+    provider: str | None
+    asks: bool
+
+
 def _opened(  # noqa: PLR0913 - each is an option
-    agent: str, path: Path | None, new: "_NewStack", *, yes: str, quiet: bool, dry_run: bool, clone: bool
+    agent: str, path: Path | None, new: _New, *, yes: str, quiet: bool, dry_run: bool, clone: bool
 ) -> Project | None:
     """Return the project, made if there is none; in a dry run, None then."""
     here = Path.cwd()
     if has_stack(path, cwd=here):
-        new.require_none()
+        if new.languages or new.no_detect or new.provider:
+            raise UserError([NOT_NEW])
     else:
         _initialise(agent, path, new, quiet=quiet, dry_run=dry_run)
         if dry_run:
@@ -255,22 +269,7 @@ def _picked(names: Sequence[str], question: str, *, about: str) -> str:
     return numbered.get(answer, answer)
 
 
-class _NewStack(Struct, frozen=True, kw_only=True):
-    """The options that shape only a new stack."""
-
-    languages: str | None
-    no_detect: bool
-    provider: str | None
-    asks: bool
-
-    def require_none(self) -> None:
-        """Raise UserError if one of them was given: the stack exists."""
-        given = {"--with": self.languages, "--no-detect": self.no_detect, "--provider": self.provider}
-        if names := [name for name, value in given.items() if value]:
-            raise UserError([Problem(where=", ".join(names), what="only for a new sandbox", hint=NOT_NEW)])
-
-
-def _initialise(agent: str, path: Path | None, new: _NewStack, *, quiet: bool, dry_run: bool) -> None:
+def _initialise(agent: str, path: Path | None, new: _New, *, quiet: bool, dry_run: bool) -> None:
     from agent_sandbox.cli.steps import missing_parts  # noqa: PLC0415 - the first time only
     from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
     from agent_sandbox.runtime.init.initialise import InitOptions  # noqa: PLC0415

@@ -12,6 +12,7 @@ NOTHING = "/dev/null"
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
+OPEN_URL = f"{PROGRAMS}/open-url"  # $BROWSER on a terminal
 SESSION = "AGENT_SANDBOX_SESSION"  # the variable that gives `ENTER` the session's name
 PASS_SIGNAL = f"{PROGRAMS}/pass-signal"  # sends a signal to the command of a session
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out

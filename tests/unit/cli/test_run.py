@@ -367,7 +367,7 @@ def test_run_refuses_the_options_of_a_new_sandbox_in_an_existing_one(
 ) -> None:
     ask("init", "claude")
     assert ask("run", "--with=go", "--no-detect", "--provider=openai").err == (
-        "error: --with, --no-detect, --provider: only for a new sandbox\n"
+        "error: --with, --no-detect and --provider are only for a new sandbox\n"
         "  hint: agent-sandbox init --with LANGUAGES adds languages to this one; its providers are services in "
         ".devcontainer/policy.yaml\n"
     )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.stack.containers import ENTER
+from agent_sandbox.stack.containers import ENTER, OPEN_URL
 
 # The type of the terminal, and whether it shows 24-bit colours.
 PASSED_ON = ("TERM", "COLORTERM")
@@ -26,5 +26,5 @@ def terminal_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def entering(*command: str, session: str, container: str = "") -> Exec:
     """Return the request to run a command in the agent container, on this terminal if there is one."""
     attached = terminal()
-    known = {} if attached is Terminal.NONE else terminal_environment(os.environ)
+    known = {} if attached is Terminal.NONE else {**terminal_environment(os.environ), "BROWSER": OPEN_URL}
     return Exec(argv=(ENTER, *command), terminal=attached, environment=known, session=session, container=container)

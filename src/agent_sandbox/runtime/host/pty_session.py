@@ -241,7 +241,7 @@ class PtySession:
         if self._smaller_since and time.monotonic() - self._smaller_since >= RESIZED_SECONDS:
             self._smaller_since = 0.0
             self._resize()
-        rows, columns = self._size
+        rows, columns = self.size
         lines = [] if ended else [*self._overlay.lines(columns)][:rows]
         if lines == self._shown:
             self._wanted = 0.0
@@ -253,7 +253,8 @@ class PtySession:
             self._show_in_time(lines)
 
     @property
-    def _size(self) -> tuple[int, int]:
+    def size(self) -> tuple[int, int]:
+        """The rows and columns of the terminal."""
         with suppress(termios.error, OSError):
             rows, columns = termios.tcgetwinsize(self._source)
             return rows or 24, columns or 80

@@ -36,6 +36,8 @@ REPLACEMENT = "\ufffd".encode()
 # OSC strings: a number and perhaps a semicolon, or the old ones for titles.
 OSC = re.compile(rb"(?:(?P<number>[0-9]{1,6})(?:;(?P<body>.*))?|[lLI].*)", re.DOTALL)
 COPY, KITTY_CLIPBOARD = 52, 5522
+# Our own, from images/agent/open-url: a URL in Base64. No terminal gets it.
+OPEN = 8052
 # iTerm2 takes its own commands under the number of another terminal, too.
 ITERM = {50, 1337}
 ITERM_COPIES = re.compile(rb"\s*(?:end)?copy", re.IGNORECASE)
@@ -48,10 +50,10 @@ APC_OF_FILE = re.compile(rb"\s*G[^;]*t\s*=\s*[^d,;\s]")
 
 
 class ClipboardFilter:
-    """Filter one stream of output. `on_copy` gets what the program wanted to copy."""
+    """Filter one stream of output. `on_copy` gets what the program wants to copy, `on_open` the URL to open."""
 
-    def __init__(self, on_copy: Callable[[bytes], None]) -> None:
-        self._on_copy = on_copy
+    def __init__(self, on_copy: Callable[[bytes], None], on_open: Callable[[bytes], None]) -> None:
+        self._wanted = {COPY: on_copy, OPEN: on_open}
         self._rest = b""
         self._kind = b""  # of the string that has begun
         self._content = bytearray()
@@ -134,19 +136,19 @@ class ClipboardFilter:
         if found is None:
             return False
         number, body = int(found["number"] or 0), found["body"] or b""
-        if number == COPY:
-            self._copy(body)
-        return number not in {COPY, KITTY_CLIPBOARD} and not (number in ITERM and ITERM_COPIES.match(body))
+        if number in self._wanted:
+            self._hold(number, body)
+        return number not in {COPY, KITTY_CLIPBOARD, OPEN} and not (number in ITERM and ITERM_COPIES.match(body))
 
-    def _copy(self, body: bytes) -> None:
-        """Report a copy; a question for the clipboard is not valid Base64."""
-        _, _, encoded = body.partition(b";")
+    def _hold(self, number: int, body: bytes) -> None:
+        """Report a copy or a URL; a question for the clipboard is not valid Base64."""
+        encoded = body.partition(b";")[2] if number == COPY else body
         try:
-            copied = base64.b64decode(encoded, validate=True)
+            wanted = base64.b64decode(encoded, validate=True)
         except binascii.Error:
             return
-        if 0 < len(copied) <= LONGEST_COPY:
-            self._on_copy(copied)
+        if 0 < len(wanted) <= LONGEST_COPY:
+            self._wanted[number](wanted)
 
 
 def copy_sequence(copied: bytes) -> bytes:

@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.terminal.tty import entering, terminal, terminal_environment
-from agent_sandbox.stack.containers import ENTER
+from agent_sandbox.stack.containers import ENTER, OPEN_URL
 from fake_tty import Screen
 from table_tests import each
 
@@ -59,7 +59,12 @@ def test_only_plain_names_describe_the_terminal(environ: dict[str, str], expecte
     [
         (
             Screen(),
-            Exec(argv=(ENTER, "zsh"), terminal=Terminal.ATTACHED, environment={"TERM": "xterm-kitty"}, session="a"),
+            Exec(
+                argv=(ENTER, "zsh"),
+                terminal=Terminal.ATTACHED,
+                environment={"TERM": "xterm-kitty", "BROWSER": OPEN_URL},
+                session="a",
+            ),
         ),
         (io.StringIO(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.NONE, session="a")),
     ],

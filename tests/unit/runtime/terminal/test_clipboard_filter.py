@@ -16,9 +16,9 @@ NUMBER = re.compile(r"[\x00-\x1f\x7f ]*0*52\D")
 
 
 def filtered(*parts: bytes) -> tuple[bytes, list[bytes]]:
-    """Return the output for these parts, and the texts that they copy."""
+    """Return the output for these parts, and the texts that they copy or the URLs that they want to open."""
     copies: list[bytes] = []
-    one = ClipboardFilter(copies.append)
+    one = ClipboardFilter(copies.append, copies.append)
     return b"".join(map(one.feed, parts)), copies
 
 
@@ -103,6 +103,16 @@ def test_holds_a_copy_in_every_form(form: bytes) -> None:
 )
 def test_drops_clipboard_reads_and_dangerous_sequences(form: bytes) -> None:
     assert filtered(b"a", form, b"b") == (b"ab", [])
+
+
+@each("form", (b"\x1b]8052;%s\x07", b"\x1b]8052;%s\x1b\\", b"\xc2\x9d08052;%s\xc2\x9c", b"\x1bP\x1b]8052;%s\x07"))
+def test_holds_a_url_in_every_form_and_shows_it_to_no_terminal(form: bytes) -> None:
+    assert filtered(b"a", form % TEXT, b"b") == (b"ab", [b"secret"])
+
+
+@each("body", (b"", b";", b";?", b";c;" + TEXT, b";" + base64.b64encode(b"x" * ((1 << 20) + 1))))
+def test_drops_a_url_that_is_not_valid(body: bytes) -> None:
+    assert filtered(b"a\x1b]8052" + body + b"\x07b") == (b"ab", [])
 
 
 def test_drops_fragments_of_a_copy_that_a_multiplexer_would_join() -> None:

@@ -10,6 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.steps.on_terminal.copy_question import CopyQuestion
 from agent_sandbox.cli.steps.on_terminal.image_question import ImageQuestion
+from agent_sandbox.cli.steps.on_terminal.link_question import LinkQuestion, browse
 from agent_sandbox.cli.steps.on_terminal.overlays import Overlays
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import entering
@@ -38,8 +39,14 @@ class TerminalSession:
             clipboard=partial(clipboard_image, os.environ, project=project.root),
             changed=self.wake,
         )
-        shown = Overlays((*overlays, self._images, self._copies), changed=self.wake)
-        passed = ClipboardFilter(self._copies.hold).feed
+        self._links = LinkQuestion(
+            project.name,
+            browse=partial(browse, project=project.root),
+            write=self._write,
+            rows=lambda: self._session.size[0],
+        )
+        shown = Overlays((*overlays, self._images, self._links, self._copies), changed=self.wake)
+        passed = ClipboardFilter(self._copies.hold, self._links.hold).feed
         self._session = PtySession(shown, passed=passed, typed=self._images.typed if images else bytes)
 
     def _plan(self, verb: Exec) -> HandOver:
@@ -61,6 +68,7 @@ class TerminalSession:
         step = self._plan(entering(*command, session=os.urandom(8).hex(), container=self._container))
         program = partial(run_attached, step.argv, cwd=step.cwd, pass_signal=step.pass_signal)
         code = self._session.run(program, on_start=on_start)
-        if unanswered := self._copies.unanswered:
-            say(("not copied:", "warn"), f" {unanswered}, and ended before you could answer")
+        for what, question in (("not copied:", self._copies), ("not opened:", self._links)):
+            if question.unanswered:
+                say((what, "warn"), f" {question.unanswered}, and ended before you could answer")
         return code

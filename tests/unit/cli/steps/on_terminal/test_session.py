@@ -1,3 +1,4 @@
+import base64
 import os
 import pty
 import select
@@ -113,6 +114,45 @@ def test_copies_nothing_if_the_program_ends_before_the_answer(
     name = open_project(None, cwd=Path.cwd()).name
     said = f"the program in {name} wanted to copy 4 B to your clipboard, and ended before you could answer"
     assert capsys.readouterr().err == f"not copied: {said}\n"
+
+
+def wants_to_open(url: bytes) -> Callable[[], int]:
+    """Return a program that asks to open this as images/agent/open-url does, and waits for a line."""
+
+    def program() -> int:
+        os.write(1, b"begins \x1b]8052;" + base64.b64encode(url) + b"\x1b\\")
+        time.sleep(0.05)
+        os.write(1, b"goes on ")
+        os.read(0, 1)
+        return 0
+
+    return program
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("key", "opened"), [(b"y", ["https://a.example.com/x"]), (b"n", [])])
+def test_opens_a_page_only_after_a_key_press(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch, key: bytes, opened: list[str]
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(subject, "browse", lambda url, project: ran.append(url) if project == Path.cwd() else None)
+    seat.steps = [(b"y  open it", key), (b"goes on", b"\n")]
+    assert run(seat, monkeypatch, wants_to_open(b"https://a.example.com/x")) == 0
+    assert ran == opened
+    assert b"8052" not in seat.shown
+
+
+@pytest.mark.usefixtures("project")
+def test_opens_no_page_if_the_program_ends_before_the_answer(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(PtySession, "_show_in_time", lambda *_: None)
+    monkeypatch.setattr(subject, "browse", lambda *_, **__: pytest.fail("nobody agreed"))
+    seat.steps = [(b"goes on", b"\n")]
+    assert run(seat, monkeypatch, wants_to_open(b"https://a.example.com/x")) == 0
+    name = open_project(None, cwd=Path.cwd()).name
+    said = f"the program in {name} wanted to open a page of a.example.com, and ended before you could answer"
+    assert capsys.readouterr().err == f"not opened: {said}\n"
 
 
 @pytest.mark.usefixtures("project")

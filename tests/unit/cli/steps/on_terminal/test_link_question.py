@@ -1,0 +1,216 @@
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.cli.steps.on_terminal import link_question as subject
+from agent_sandbox.cli.steps.on_terminal.link_question import LINK, LinkQuestion, browse
+from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
+from table_tests import each
+
+URL = "https://auth.example.com/authorize?client_id=a&redirect_uri=http%3A%2F%2Flocalhost%3A1455%2Fcallback"
+
+
+class Held(LinkQuestion):
+    """A question on a screen of this many rows, that keeps what it opens and writes."""
+
+    def __init__(self, url: str = URL, *, rows: int = 24) -> None:
+        self.done: list[str | bytes] = []
+        super().__init__("app-1", browse=self.done.append, write=self.done.append, rows=lambda: rows)
+        self.hold(url.encode("utf-8", "surrogatepass"))
+
+
+def test_shows_the_host_and_the_whole_url() -> None:
+    assert Held().lines(80) == [
+        "app-1: the sandbox wants to open a web page in your browser",
+        "",
+        "  auth.example.com",
+        "",
+        "  y  open it",
+        "  c  copy the address to your clipboard",
+        "  n  do not open it",
+        "  x  do not open it, and do not ask again in this terminal",
+        "",
+        "  | https://auth.example.com/authorize?client_id=a&redirect_uri=http%3A%2F%2Flo",
+        "  | calhost%3A1455%2Fcallback",
+    ]
+
+
+@each(
+    "key, done, asks_again",
+    (
+        ("y", [URL], True),
+        ("c", [copy_sequence(URL.encode())], True),
+        ("n", [], True),
+        ("escape", [], True),
+        ("x", [], False),
+    ),
+)
+def test_opens_only_for_y(key: str, done: list[str | bytes], *, asks_again: bool) -> None:
+    held = Held()
+    assert held.lines(80)
+    assert held.done == []
+    held.press(key)
+    assert (held.done, held.lines(80), held.unanswered) == (done, [], "")
+    held.hold(URL.encode())
+    assert bool(held.lines(80)) is asks_again
+
+
+def test_other_keys_do_not_answer_the_question() -> None:
+    held = Held()
+    held.lines(80)
+    held.press("o")
+    assert (held.done, bool(held.lines(80)), held.signal()) == ([], True, b"")
+
+
+def test_keeps_only_the_last_url() -> None:
+    held = Held()
+    held.hold(b"https://other.example.com/")
+    held.hold(b"ftp://ignored.example.com/")
+    held.lines(80)
+    held.press("y")
+    assert held.done == ["https://other.example.com/"]
+
+
+def test_reports_an_unanswered_request() -> None:
+    assert Held().unanswered == "the program in app-1 wanted to open a page of auth.example.com"
+    assert (
+        Held("https://a.example.com:8443").unanswered == "the program in app-1 wanted to open a page of a.example.com"
+    )
+
+
+def test_does_not_open_a_url_that_does_not_fit_on_the_screen() -> None:
+    held = Held(f"https://a.example.com/{'a' * 3000}")
+    assert held.lines(80) == [
+        "app-1: the sandbox wants to open a web page in your browser",
+        "",
+        "Its address does not fit: make the window larger, or press:",
+        "  n  do not open it",
+        "  x  do not open it, and do not ask again in this terminal",
+    ]
+    for key in "yc":
+        held.press(key)
+    assert (held.done, bool(held.unanswered)) == ([], True)
+    held.press("n")
+    assert held.lines(80) == []
+
+
+@each(
+    "url",
+    (
+        *(
+            "",
+            "example.com",
+            "//example.com",
+            "https:example.com",
+            "https:/example.com",
+            "https://",
+            " https://a.example.com",
+        ),
+        *("file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "ssh://a.example.com", "vscode://file/x"),
+        *(
+            "HTTPS://a.example.com",
+            "https://A.example.com",
+            "https://user@a.example.com",
+            "https://a.example.com@b.example.com",
+        ),
+        *(
+            "https://a.example.com:x@b.example.com",
+            "https://a.example.com\\@b.example.com",
+            "https://a.example.com%2f@b",
+        ),
+        *("https://localhost", "http://localhost:8080/", "http://a.localhost/", "http://127.0.0.1/", "http://[::1]/"),
+        *(
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://127.1/",
+            "http://10.0.0.1/",
+            "http://router/",
+            "http://a.example.com./",
+        ),
+        *(
+            "https://a.example.com/\x1b[2J",
+            "https://a.example.com/\r\n",
+            "https://a.example.com/\n",
+            "https://a.example.com/ x",
+        ),
+        *(
+            "https://a.example.com/\u202egpj",
+            "https://\u0430pple.com/",
+            "https://a.example.com/\u200b",
+            "https://a.example.com/\x9b1m",
+        ),
+        *(
+            'https://a.example.com/"',
+            "https://a.example.com/`id`",
+            "https://a.example.com/<b>",
+            "https://a.example.com/|x",
+        ),
+        *(
+            "https://a.example.com:123456/",
+            "https://a.example.com:/",
+            "https://a..example.com/",
+            "-https://a.example.com/",
+        ),
+    ),
+)
+def test_ignores_what_is_not_a_plain_web_address(url: str) -> None:
+    held = Held(url)
+    assert (held.lines(80), held.unanswered) == ([], "")
+    held.press("y")
+    assert held.done == []
+
+
+@each(
+    "url",
+    (
+        *("https://a.example.com", "http://a.example.com:8080", "https://a.example.com?x", "https://a.example.com#x"),
+        *("https://xn--pple-43d.com/", "https://a.example.com/@user/(x)?q=[1]&r=~a'b;c,d*e$f!g:h%20"),
+    ),
+)
+def test_asks_about_a_plain_web_address(url: str) -> None:
+    assert Held(url).lines(80)[-1] == f"  | {url}"
+
+
+TAILS = st.text("aZ09.-_~:/?#[]@!$&'()*+,;=%", max_size=60) | st.text(max_size=60)
+
+
+@given(TAILS, st.integers(min_value=6, max_value=200), st.integers(min_value=1, max_value=60))
+def test_shows_every_character_of_whatever_it_opens(tail: str, columns: int, rows: int) -> None:
+    held = Held(f"https://b.example.com{tail}", rows=rows)
+    lines = held.lines(columns)
+    held.press("y")
+    assert all(len(line) < columns and line.isascii() and line.isprintable() for line in lines)
+    shown = "".join(line.removeprefix("  | ") for line in lines if line.startswith("  | "))
+    assert held.done == ([shown] if shown else [])
+    assert (len(lines) <= rows and LINK.fullmatch(shown) is not None) or not shown
+    assert shown in {"", f"https://b.example.com{tail}"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "programs", "expected"),
+    [
+        ("linux", ("xdg-open",), "xdg-open"),
+        ("linux", ("xdg-open", "wslview"), "wslview"),
+        ("linux", ("open",), None),
+        ("darwin", ("open", "xdg-open"), "open"),
+        ("linux", (), None),
+    ],
+)
+def test_opens_with_the_usual_program_and_none_of_a_project(
+    platform: str, programs: tuple[str, ...], expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, own = tmp_path / "project", tmp_path / "bin"
+    for folder in (project / "bin", own):
+        folder.mkdir(parents=True)
+        for program in programs:
+            (folder / program).touch(mode=0o755)
+    for program in subject.OPENERS:
+        (project / "bin" / program).touch(mode=0o755)
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(subject, "leave_running", ran.append)
+    path = os.pathsep.join((str(project / "bin"), "bin", str(own)))
+    browse(URL, project=project, environ={"PATH": path}, platform=platform)
+    assert ran == ([("/usr/bin/env", f"PATH={own}", str(own / expected), URL)] if expected else [])
