@@ -1,14 +1,25 @@
 """Ask before a program in the sandbox opens a web page in the user's browser."""
 
+import asyncio
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 
+from agent_sandbox.backends.plan import HandOver
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.live_ports import relay_step
+from agent_sandbox.cli.steps.on_terminal.image_question import start
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.host.process import leave_running
 from agent_sandbox.runtime.host.program_path import program_path
+from agent_sandbox.runtime.ports.forward import Forward, forward
+from agent_sandbox.runtime.project.project_file import ports_of
 from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
 
 # Only the characters of RFC 3986, and a lower-case name with a dot as the host. So there is no user name in front of
@@ -16,6 +27,10 @@ from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
 LINK = re.compile(
     r"https?://(?P<host>(?:[a-z0-9-]+\.)+(?!localhost\b)[a-z][a-z0-9-]*)(?::[0-9]{1,5})?"
     r"(?:[/?#][A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*)?"
+)
+# Where a sign-in sends the browser at its end: to a port of the sandbox, by the same number.
+ANSWER = re.compile(
+    r"[?&]redirect_ur[il]=http(?:://|%3A%2F%2F)(?:localhost|127\.0\.0\.1)(?::|%3A)([0-9]{4,5})(?![0-9])", re.IGNORECASE
 )
 WIDEST = 100
 OPENERS = ("wslview", "xdg-open")
@@ -25,6 +40,44 @@ KEYS = (
     "  n  do not open it",
     "  x  do not open it, and do not ask again in this terminal",
 )
+
+
+class Browser:
+    """Opens pages on this machine, and the ports of the sandbox that get their answers, until this process ends."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        # Those of the project file are open already.
+        self._ports = {here for here, inside in ports_of(project.made_of.get(PROJECT_FILE, "")) if here == inside}
+
+    def open(self, url: str, port: int) -> bool:
+        """Open the port, if it is not 0, then the URL; return False if another program uses the port."""
+        if port and port not in self._ports:
+            if not _is_opened(relay_step(self._project), Forward(here=port, inside=port)):
+                return False
+            self._ports.add(port)
+        browse(url, project=self._project.root)
+        return True
+
+
+def _is_opened(step: HandOver, wanted: Forward) -> bool:
+    """Relay a port in a thread; return whether it has this number on both addresses, and close it if not."""
+    found: SimpleQueue[bool] = SimpleQueue()
+
+    def opened(one: Forward) -> None:
+        if one != wanted:
+            raise UserError([Problem(where=one.taken, what="is in use")])
+        found.put(item=True)
+
+    def work() -> None:
+        try:
+            with suppress(UserError, OSError):
+                asyncio.run(forward(step.argv, step.cwd, [wanted], opened=opened))
+        finally:
+            found.put(item=False)
+
+    start(work)
+    return found.get()
 
 
 def browse(url: str, *, project: Path, environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> None:
@@ -37,13 +90,17 @@ def browse(url: str, *, project: Path, environ: Mapping[str, str] = os.environ, 
 
 
 class LinkQuestion:
-    """Holds the last URL until the user answers. `write` writes to the terminal, which has `rows`."""
+    """Holds the last URL until the user answers. `write` writes to the terminal, which has `rows`.
+
+    `browse` opens a port, unless it is 0, and then the URL; it returns False if the port is in use.
+    """
 
     def __init__(
-        self, name: str, *, browse: Callable[[str], None], write: Callable[[bytes], None], rows: Callable[[], int]
+        self, name: str, *, browse: Callable[[str, int], bool], write: Callable[[bytes], None], rows: Callable[[], int]
     ) -> None:
         self._name, self._browse, self._write, self._rows = name, browse, write, rows
-        self._url = self._host = ""
+        self._url = self._host = self._about = ""
+        self._port = 0
         self._shows_all = self._refuses_all = False
 
     def hold(self, url: bytes) -> None:
@@ -51,6 +108,9 @@ class LinkQuestion:
         found = LINK.fullmatch(url.decode("ascii", "replace"))
         if found and not self._refuses_all:
             self._url, self._host = found[0], found["host"]
+            answer = ANSWER.search(self._url)
+            self._port = int(answer[1]) if answer else 0
+            self._about = f"  y also opens port {self._port} of the sandbox here, for the answer" if answer else ""
 
     @property
     def unanswered(self) -> str:
@@ -66,7 +126,8 @@ class LinkQuestion:
         parts = [f"  | {self._url[at : at + room]}" for at in range(0, len(self._url), room)]
         host = [f"  {self._host[at : at + room]}" for at in range(0, len(self._host), room)]
         title = f"{self._name}: the sandbox wants to open a web page in your browser"
-        shown = [title[:width], "", *host, "", *(key[:width] for key in KEYS), "", *parts]
+        about = [self._about[:width]] if self._about else []
+        shown = [title[:width], "", *host, *about, "", *(key[:width] for key in KEYS), "", *parts]
         self._shows_all = len(shown) <= self._rows()
         if self._shows_all:
             return shown
@@ -81,9 +142,11 @@ class LinkQuestion:
         """Open for "y" and copy for "c", if the whole URL is shown; forget it for the other keys that are shown."""
         if key in {"y", "c"} and not self._shows_all:
             return
-        if key == "y":
-            self._browse(self._url)
-        elif key == "c":
+        if key == "y" and not self._browse(self._url, self._port):
+            self._about = f"  port {self._port} is in use on this machine: the sandbox would not get the answer"
+            self._port = 0  # the next "y" opens only the page
+            return
+        if key == "c":
             self._write(copy_sequence(self._url.encode()))
         if key in {"y", "c", "n", "x", "escape"}:
             self._url = ""

@@ -10,7 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.steps.on_terminal.copy_question import CopyQuestion
 from agent_sandbox.cli.steps.on_terminal.image_question import ImageQuestion
-from agent_sandbox.cli.steps.on_terminal.link_question import LinkQuestion, browse
+from agent_sandbox.cli.steps.on_terminal.link_question import Browser, LinkQuestion
 from agent_sandbox.cli.steps.on_terminal.overlays import Overlays
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import entering
@@ -41,7 +41,7 @@ class TerminalSession:
         )
         self._links = LinkQuestion(
             project.name,
-            browse=partial(browse, project=project.root),
+            browse=Browser(project).open,
             write=self._write,
             rows=lambda: self._session.size[0],
         )

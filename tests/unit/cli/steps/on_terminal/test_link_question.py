@@ -1,25 +1,44 @@
 import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.cli.steps.on_terminal import link_question as subject
-from agent_sandbox.cli.steps.on_terminal.link_question import LINK, LinkQuestion, browse
+from agent_sandbox.cli.steps.on_terminal.link_question import LINK, Browser, LinkQuestion, browse
+from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.ports import relay
+from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
 from table_tests import each
 
-URL = "https://auth.example.com/authorize?client_id=a&redirect_uri=http%3A%2F%2Flocalhost%3A1455%2Fcallback"
+URL = "https://auth.example.com/authorize?client_id=a&scope=openid+profile+email+offline_access&state=0123456"
+SIGN_IN = "https://auth.example.com/authorize?client_id=a&redirect_uri=http%3A%2F%2Flocalhost%3A1455%2Fcallback"
+ANSWER = "  y also opens port 1455 of the sandbox here, for the answer"
 
 
 class Held(LinkQuestion):
-    """A question on a screen of this many rows, that keeps what it opens and writes."""
+    """A question on a screen of this many rows, that keeps what it opens and writes; some ports are in use."""
 
-    def __init__(self, url: str = URL, *, rows: int = 24) -> None:
+    def __init__(self, url: str = URL, *, rows: int = 24, used: tuple[int, ...] = ()) -> None:
         self.done: list[str | bytes] = []
-        super().__init__("app-1", browse=self.done.append, write=self.done.append, rows=lambda: rows)
+        self.ports: list[int] = []
+        self.used = used
+        super().__init__("app-1", browse=self.browse, write=self.done.append, rows=lambda: rows)
         self.hold(url.encode("utf-8", "surrogatepass"))
+
+    def browse(self, url: str, port: int) -> bool:
+        """Open a page and its port, unless that is in use."""
+        self.ports.append(port)
+        if port not in self.used:
+            self.done.append(url)
+        return port not in self.used
 
 
 def test_shows_the_host_and_the_whole_url() -> None:
@@ -33,8 +52,8 @@ def test_shows_the_host_and_the_whole_url() -> None:
         "  n  do not open it",
         "  x  do not open it, and do not ask again in this terminal",
         "",
-        "  | https://auth.example.com/authorize?client_id=a&redirect_uri=http%3A%2F%2Flo",
-        "  | calhost%3A1455%2Fcallback",
+        f"  | {URL[:75]}",
+        f"  | {URL[75:]}",
     ]
 
 
@@ -56,6 +75,124 @@ def test_opens_only_for_y(key: str, done: list[str | bytes], *, asks_again: bool
     assert (held.done, held.lines(80), held.unanswered) == (done, [], "")
     held.hold(URL.encode())
     assert bool(held.lines(80)) is asks_again
+
+
+def test_y_opens_the_port_of_the_answer_too() -> None:
+    held = Held(SIGN_IN)
+    assert held.lines(80)[:5] == [
+        "app-1: the sandbox wants to open a web page in your browser",
+        "",
+        "  auth.example.com",
+        ANSWER,
+        "",
+    ]
+    held.press("n")
+    assert held.ports == []
+    held.hold(SIGN_IN.encode())
+    held.lines(80)
+    held.press("y")
+    assert (held.done, held.ports, held.lines(80)) == ([SIGN_IN], [1455], [])
+
+
+def test_says_if_the_port_of_the_answer_is_in_use_and_opens_the_page_after_another_y() -> None:
+    held = Held(SIGN_IN, used=(1455,))
+    held.lines(80)
+    held.press("y")
+    assert (held.done, held.lines(80)[3]) == (
+        [],
+        "  port 1455 is in use on this machine: the sandbox would not get the answer",
+    )
+    held.press("y")
+    assert (held.done, held.ports, held.lines(80)) == ([SIGN_IN], [1455, 0], [])
+    held.hold(SIGN_IN.encode())
+    assert held.lines(80)[3] == ANSWER
+
+
+@each(
+    "query, port",
+    (
+        *(("redirect_uri=http://localhost:1455/x", 1455), ("a=b&redirect_uri=http://127.0.0.1:54545", 54545)),
+        *(
+            ("redirect_url=http%3a%2f%2flocalhost%3a8085%2f", 8085),
+            ("redirect_uri=http%3A%2F%2F127.0.0.1%3A1455&s=1", 1455),
+        ),
+        *(
+            ("redirect_uri=http://localhost/x", 0),
+            ("redirect_uri=http://localhost:80/", 0),
+            ("redirect_uri=http://b.test:1455", 0),
+        ),
+        *(
+            ("redirect_uri=http://localhost:123456", 0),
+            ("no_redirect_uri=http://localhost:1455", 0),
+            ("x=http://localhost:1455", 0),
+        ),
+    ),
+)
+def test_finds_the_port_of_the_answer(query: str, port: int) -> None:
+    held = Held(f"https://a.example.com/x?{query}")
+    shown = held.lines(80)[3]
+    assert shown == (f"  y also opens port {port} of the sandbox here, for the answer" if port else "")
+    held.press("y")
+    assert held.ports == [port]
+
+
+# The side in the sandbox: it ends after the frame that opens a connection.
+BOX = ("sh", "-c", f"head --bytes={relay.HEAD.size + relay.PORT.size} >/dev/null")
+
+
+@pytest.fixture
+def browser(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Browser]:
+    """Return a function that makes a browser of a project with this project file; pages are written down."""
+
+    def make(text: str) -> Browser:
+        monkeypatch.setattr(subject, "relay_step", lambda _: HandOver(argv=BOX, cwd=project))
+        return Browser(replace(read_project(project), made_of={PROJECT_FILE: text}))
+
+    return make
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(subject, "browse", lambda url, **_: found.append(url))
+    return found
+
+
+def test_the_port_of_the_answer_leads_to_the_sandbox(browser: Callable[[str], Browser], pages: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    one = browser("")
+    assert one.open(URL, port)
+    assert one.open(URL, port)  # it is open already
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as client, suppress(ConnectionResetError):
+        assert client.recv(1) == b""
+    assert pages == [URL, URL]
+
+
+def test_a_page_does_not_open_if_another_program_has_the_port_of_its_answer(
+    browser: Callable[[str], Browser], pages: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        one = browser("")
+        assert (one.open(URL, port), pages) == (False, [])
+        assert (one.open(URL, 0), pages) == (True, [URL])
+
+
+def test_a_port_of_the_project_file_is_open_already(browser: Callable[[str], Browser], pages: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as kept:
+        port = kept.getsockname()[1]
+        assert browser(f"ports: [{port}]").open(URL, port)
+        assert not browser(f"ports: ['{port}:3000']").open(URL, port)
+    assert pages == [URL]
+
+
+def test_a_page_does_not_open_if_the_relay_cannot_start(
+    browser: Callable[[str], Browser], pages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = browser("")
+    monkeypatch.setattr(subject, "relay_step", lambda _: HandOver(argv=("/no/such/program",), cwd=Path("/")))
+    assert (one.open(URL, 1455), pages) == (False, [])
 
 
 def test_other_keys_do_not_answer_the_question() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps import execute
+from agent_sandbox.cli.steps.on_terminal import link_question
 from agent_sandbox.cli.steps.on_terminal import session as subject
 from agent_sandbox.cli.steps.on_terminal.image_question import FOLDER
 from agent_sandbox.cli.steps.on_terminal.session import TerminalSession
@@ -135,10 +136,10 @@ def test_opens_a_page_only_after_a_key_press(
     seat: Seat, monkeypatch: pytest.MonkeyPatch, key: bytes, opened: list[str]
 ) -> None:
     ran: list[str] = []
-    monkeypatch.setattr(subject, "browse", lambda url, project: ran.append(url) if project == Path.cwd() else None)
+    monkeypatch.setattr(link_question, "browse", lambda url, project: ran.append(f"{url} in {project}"))
     seat.steps = [(b"y  open it", key), (b"goes on", b"\n")]
     assert run(seat, monkeypatch, wants_to_open(b"https://a.example.com/x")) == 0
-    assert ran == opened
+    assert ran == [f"{url} in {Path.cwd()}" for url in opened]
     assert b"8052" not in seat.shown
 
 
@@ -147,7 +148,7 @@ def test_opens_no_page_if_the_program_ends_before_the_answer(
     seat: Seat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(PtySession, "_show_in_time", lambda *_: None)
-    monkeypatch.setattr(subject, "browse", lambda *_, **__: pytest.fail("nobody agreed"))
+    monkeypatch.setattr(link_question, "browse", lambda *_, **__: pytest.fail("nobody agreed"))
     seat.steps = [(b"goes on", b"\n")]
     assert run(seat, monkeypatch, wants_to_open(b"https://a.example.com/x")) == 0
     name = open_project(None, cwd=Path.cwd()).name
