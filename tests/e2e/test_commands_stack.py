@@ -105,6 +105,17 @@ def test_shell_has_a_terminal_of_the_callers_size(claude: Project) -> None:
     assert (shell.wait(timeout=60), *seen) == (5, True, True, True)
 
 
+def test_a_program_without_a_terminal_asks_on_that_of_its_session_to_open_a_page(claude: Project) -> None:
+    page = ("setsid", "--wait", "xdg-open", "https://auth.example.test/x?redirect_uri=http://localhost:1455")
+    controller, asking = _on_a_terminal(claude, "exec", "--", *page)
+    said = b"".join(iter(lambda: _read(controller), b""))
+    os.close(controller)
+    assert asking.wait(timeout=60) == 0
+    assert b"wanted to open a page of auth.example.test, and ended before you could answer" in b" ".join(said.split())
+    outside = claude.sandbox("exec", "--", "xdg-open", "https://auth.example.test/", check=False)
+    assert (outside.returncode, "nothing here can open https://auth.example.test/" in outside.stderr) == (3, True)
+
+
 def _on_a_terminal(project: Project, *words: str) -> tuple[int, subprocess.Popen[bytes]]:
     """Start a command at a new terminal; return the terminal's controlling end and the process."""
     controller, terminal = pty.openpty()
