@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from agent_sandbox.stack.engine import COMMAND
+from agent_sandbox.stack.engine import COMMAND, PREFIX
 
 # One assignment; a quoted value may span lines, and text in it is not an assignment.
 ASSIGNMENT = re.compile(
@@ -24,8 +24,7 @@ COMMENTS = re.compile(
 )
 
 
-# Variables that Compose acts on; they hold no secret.
-SHOWN = re.compile(r"COMPOSE_\w+", re.ASCII)
+SHOWN = re.compile(rf"{PREFIX}\w+", re.ASCII)
 NO_VARIABLE = "(a line that sets no variable)"
 
 

@@ -13,6 +13,9 @@ STACK_FILE = "docker-compose.yml"
 # The file that is the same in every clone, and includes the stack's file.
 SHARED_FILE = "compose.yaml"
 OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+# How the names of the variables begin that COMMAND acts on, of which none is secret; and those of all its programs.
+PREFIX = "COMPOSE_"
+PREFIXES = "COMPOSE|DOCKER|BUILDX|BUILDKIT"
 # The variables in a project's `.env` by which COMMAND finds its files.
 FILES_VARIABLE = "COMPOSE_FILE"
 SEPARATOR_VARIABLE = "COMPOSE_PATH_SEPARATOR"

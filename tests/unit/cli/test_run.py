@@ -91,7 +91,9 @@ def test_warns_if_the_agent_can_only_read_the_files(
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(lambda: run([])) == 0
     said = "the files belong to root, but dev inside is 1000:1000: the agent can only read them\n"
-    assert capsys.readouterr().err.endswith(f"{said}  hint: chown -R 1000:1000 {Path.cwd()}\n")
+    assert capsys.readouterr().err.endswith(
+        f"{said}  hint: chown -R 1000:1000 {Path.cwd()}, then agent-sandbox trust, which asks about the new owner\n"
+    )
     assert len(became) == 1
 
 

@@ -89,7 +89,7 @@ def test_warns_if_the_agent_can_only_read_the_files_unless_the_engine_is_rootles
         lines[end:]
         == [
             "the files belong to root, but dev inside is 1000:1000: the agent can only read them",
-            f"  hint: chown -R 1000:1000 {Path.cwd()}",
+            f"  hint: chown -R 1000:1000 {Path.cwd()}, then agent-sandbox trust, which asks about the new owner",
         ][:told]
     )
 

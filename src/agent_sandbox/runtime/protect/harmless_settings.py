@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.protect.snapshot import Held, is_settings
 from agent_sandbox.runtime.protect.snapshot_diff import LEADS, rewritten
+from agent_sandbox.stack.engine import PREFIXES
 
 # A line as git writes it. Programs with a parser of their own could read another one differently from git.
 PLAIN = re.compile(
@@ -15,15 +16,15 @@ PLAIN = re.compile(
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 MERGE = re.compile(r"branch\.(.+)\.merge")
-# Known ones must stay as they are: what a plain `git push` pushes to, and which key signs.
-# A line of `.env` that sets a credential or a plain value, on which neither Compose nor a shell acts.
+# A line of `.env` that sets a credential or a plain value, on which neither the engine nor a shell acts.
 PLAIN_VARIABLE = re.compile(
-    r"""(?:export\ )?(?!(?:COMPOSE|DOCKER|BUILDX|BUILDKIT|GIT|LD|DYLD)_)
-    [A-Z][A-Z0-9_]{0,80}_(?:KEY|KEY_ID|ID|TOKEN|SECRET|PASSWORD|PAT|USER|EMAIL|PORT|REGION|BUCKET|LEVEL)
+    rf"""(?:export\ )?(?!(?:{PREFIXES}|GIT|LD|DYLD)_)
+    [A-Z][A-Z0-9_]{{0,80}}_(?:KEY|KEY_ID|ID|TOKEN|SECRET|PASSWORD|PAT|USER|EMAIL|PORT|REGION|BUCKET|LEVEL)
     =(?P<quote>["']?)[\w.:/+=@%,-]*(?P=quote)
     |\#[^\x00-\x08\x0b-\x1f\x7f]*|""",
     re.VERBOSE | re.ASCII,
 )
+# Known ones must stay as they are: what a plain `git push` pushes to, and which key signs.
 FIXED = re.compile(rf"{LEADS.pattern}|branch\..+\.merge|user\.signingkey")
 
 
