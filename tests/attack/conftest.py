@@ -1,19 +1,14 @@
 """Fixtures of the attack tests. Their types are in tests/lab/attack_stand.py."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
 from answering import SWITCH, nobody_answers
 from attack_stand import Stand, start_stand
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(scope="session")

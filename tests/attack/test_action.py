@@ -1,7 +1,5 @@
 """Output of a pull request or an agent that a CI runner would execute as workflow commands."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,17 +1,12 @@
 """Attacks while a person allows everything, and while a person denies everything."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from answering import Answering, nobody_answers
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 POLICY = """\
 version: 1

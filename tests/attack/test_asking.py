@@ -1,16 +1,15 @@
 """Questions to a person: what clients can do while a question is open, and what a grant must not allow."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import dns.message
 import dns.query
@@ -29,12 +28,7 @@ from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all, read_answer
 from watching import Person
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    type Learn = Callable[[int], None]
+type Learn = Callable[[int], None]
 
 # A host for each test: one that was denied is not asked about again for a while.
 HOSTS = tuple(f"h{number}.example.test" for number in range(60))

@@ -1,12 +1,12 @@
 """AWS requests are signed by the proxy: a real client and forged requests, against a server that checks signatures."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import botocore.session
 import pytest
@@ -16,15 +16,9 @@ from botocore.exceptions import ClientError
 
 from agent_sandbox.policytools.aws_entries import apis
 from agent_sandbox.proxy.secrets.store import put_secret
-from aws_server import KEY_ID, SECRET, aws_server
+from aws_server import KEY_ID, SECRET, AwsServer, aws_server
 from certificates import make_authority
 from proxy_stand import ProxyProcess, get, read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from aws_server import AwsServer
 
 REGION = "eu-central-1"
 S3, DYNAMO, OTHER = f"s3.{REGION}.amazonaws.com", f"dynamodb.{REGION}.amazonaws.com", "iam.amazonaws.com"

@@ -1,24 +1,17 @@
 """`max_body` and `headers` of the policy, with every framing of a body."""
 
-from __future__ import annotations
-
 import json
 import queue
+import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
-from proxy_stand import get, read_all, read_answer, read_head
+from proxy_stand import ProxyProcess, get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-
-    from proxy_stand import ProxyProcess
 
 POLICY = """\
 version: 1

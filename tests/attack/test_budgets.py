@@ -1,12 +1,12 @@
 """Budgets: no number of connections, protocol, reload or restart gets more through than the policy allows."""
 
-from __future__ import annotations
-
 import contextlib
+import socket
 import ssl
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +15,6 @@ from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all, read_head
 from websocket_client import echo, frame, handshake, switch
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NAMES = ("counted.test", "streams.test", "sent.test", "url.test", "got.test", "socket.test", "whole.test", "late.test")
 POLICY = """\

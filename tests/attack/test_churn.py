@@ -1,17 +1,15 @@
 """Dropped connections, resets at each byte, endless heads and many names leave nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +17,6 @@ from capture_server import ok
 from client_hellos import hello
 from proxy_pair import NAMES, Pair, start_pair
 from proxy_stand import get, read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MIB = 1_048_576
 IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"

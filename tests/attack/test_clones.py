@@ -4,18 +4,19 @@ The commands for the clone's container run in a directory here, with INSIDE set.
 trace. Some tests replace the output of these commands, because the agent controls all of it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
 import struct
 import threading
 import zlib
-from typing import IO, TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
 
 import pytest
 
+from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import checked as checking
 from agent_sandbox.runtime.clones import fetch as fetching
@@ -25,12 +26,6 @@ from agent_sandbox.runtime.clones.fetch import checked_branches, one_at_a_time
 from agent_sandbox.runtime.clones.tree_sizes import Tree, parse_tree
 from agent_sandbox.runtime.host.process import Finished
 from clone_worlds import World, commit, git, make_world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent_sandbox.backends.plan import RunCommand
 
 BOX = "refs/remotes/box/fix-1/"
 HOOKS = (

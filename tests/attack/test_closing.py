@@ -1,14 +1,12 @@
 """A small limit of connections: clients that never read or send must not keep others out."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +14,6 @@ from capture_server import ok
 from changed_limits import limits_with
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 POLICY = "version: 1\ndomains: [allowed.test]\n"
 PLACES, SECONDS = 4, 2.0

@@ -1,12 +1,12 @@
 """Behind an upstream proxy: all allowed requests go through it, and all checks still apply."""
 
-from __future__ import annotations
-
 import contextlib
+import socket
 import ssl
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +18,6 @@ from http2client import Http2Client
 from intercepting_proxy import Intercepting
 from proxy_stand import ProxyProcess, get, read_head
 from websocket_client import echo, frame, handshake
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 NAMES = ["allowed.test", "unopened.test"]
 IMPATIENT = limits_with(connect_seconds=1.0)

@@ -1,21 +1,15 @@
 """CONNECT and proxy abuse: rows C1-C11, B1, B2 and B5 of the attack list."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from attack_stand import RESOLVERS
+from attack_stand import RESOLVERS, Stand
 from client_hellos import hello
 from proxy_stand import get, read_all, read_head
-
-if TYPE_CHECKING:
-    from attack_stand import Stand
 
 
 def connect(authority: str, *fields: str) -> bytes:

@@ -1,17 +1,12 @@
 """Costly requests must not delay other requests or a reload that narrows the policy."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from proxy_stand import ProxyProcess, get
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONNECTIONS = 20
 NUMBERS = range(20)

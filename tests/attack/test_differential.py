@@ -4,14 +4,14 @@ The tests compare the audit records with the raw bytes that the server got, as t
 HYPOTHESIS_PROFILE=deep runs more examples.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import posixpath
+import socket
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -24,10 +24,6 @@ from agent_sandbox.policy import parse_request
 from http2client import Http2Client
 from independent_parsers import read_by_h11, read_by_mitmproxy
 from proxy_pair import Pair, start_pair
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
 
 POLICY = """\
 version: 1

@@ -1,19 +1,14 @@
 """How a connection ends: TLS close_notify after a complete response, and none after a truncated one."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from attack_stand import Stand
 from proxy_stand import get
-
-if TYPE_CHECKING:
-    from attack_stand import Stand
 
 BODY = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nas long as it lasts"
 

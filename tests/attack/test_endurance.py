@@ -1,7 +1,5 @@
 """Under hostile load and failures, the proxy fails closed, serves others, and its memory stays bounded."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os
@@ -11,8 +9,9 @@ import struct
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -25,9 +24,6 @@ from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import MITMPROXY_LOADED, get, read_all, read_answer, read_head
 from websocket_client import handshake, switch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MIB = 1_048_576
 POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'

@@ -1,23 +1,18 @@
 """The transparent proxy and the DNS server, for clients that ignore proxy variables: rows S and D."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
 import ssl
-from typing import TYPE_CHECKING
 
 import dns.message
 import dns.query
 import dns.rcode
 import pytest
 
+from attack_stand import Stand
 from client_hellos import hello
 from proxy_stand import get, read_all
-
-if TYPE_CHECKING:
-    from attack_stand import Stand
 
 QUESTION = b"\0\1\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"

@@ -1,11 +1,10 @@
 """A few bytes of a server that make much work delay neither other clients nor a reload that narrows the policy."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
+import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -16,10 +15,6 @@ from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import MITMPROXY_LOADED, get
 from websocket_client import frame, handshake, switch
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
 
 POLICY = """version: 1
 domains:

@@ -1,10 +1,10 @@
 """An error or a cancellation in any of our hooks is a denial: row Y10, invariant I2."""
 
-from __future__ import annotations
-
+import socket
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +12,6 @@ from capture_server import Capture
 from certificates import make_authority
 from http2client import Http2Client, ask_over_http2, fields
 from proxy_stand import ProxyProcess, get, read_all, read_head
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-    from pathlib import Path
 
 POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
 # Each of these functions raises the error in the file, if the file names the function.

@@ -1,13 +1,13 @@
 """Endless input from either side: the proxy does not buffer it all, nor make others wait."""
 
-from __future__ import annotations
-
 import contextlib
 import random
+import socket
 import threading
 import time
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from h2.settings import SettingCodes
@@ -19,11 +19,6 @@ from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import LITTLE_WORK, MITMPROXY_LOADED, get, read_all, read_answer, read_head
 from websocket_client import frame, handshake, switch
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MIB = 1_048_576
 POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'

@@ -1,28 +1,21 @@
 """gh and GraphQL by hand: the token reads the repositories that the policy names, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.proxy.secrets.store import put_secret
 from certificates import make_authority
-from github_api import TOKEN, github_api
+from github_api import TOKEN, Api, github_api
 from proxy_stand import ProxyProcess, read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from github_api import Api
 
 API = "api.github.com"
 POLICY = """\

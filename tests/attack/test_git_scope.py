@@ -1,28 +1,21 @@
 """The token of a git server goes only to the repositories that the policy names: with real git, and by hand."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.proxy.secrets.store import put_secret
 from certificates import make_authority
-from git_server import BASIC, BASIC_GIT, BASIC_GITLAB, FOR_HOURS, GITLAB, LFS_HOSTS, TOKEN, git_server
+from git_server import BASIC, BASIC_GIT, BASIC_GITLAB, FOR_HOURS, GITLAB, LFS_HOSTS, TOKEN, GitServer, git_server
 from proxy_stand import ProxyProcess, get, read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from git_server import GitServer
 
 HOST, API, GITEA = "github.com", "api.github.com", "codeberg.org"
 POLICY = """\

@@ -1,10 +1,11 @@
 """Servers that end HTTP/2 connections, or refuse streams: every request is processed once, and no response is cut."""
 
-from __future__ import annotations
-
+import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 import h2.config
 import h2.connection
@@ -18,11 +19,6 @@ from http2client import Http2Client, fields
 from layer_harness import goaway
 from loopback_server import Listening
 from proxy_stand import MITMPROXY_LOADED, SECONDS, ProxyProcess
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 REQUESTS, AT_ONCE, PER_CONNECTION = 100, 8, 5
 ANNOUNCED = 0x7FFF_FFFF

@@ -1,22 +1,17 @@
 """GraphQL by a list of operations: reads pass and writes do not, however they are wrapped, framed or split."""
 
-from __future__ import annotations
-
 import gzip
 import json
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import HURRY, Pair, start_pair
 from proxy_stand import get, read_answer, read_head
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
 
 POLICY = """\
 version: 1

@@ -1,14 +1,14 @@
 """Servers that fail the TLS handshake: each gets a 502 that says why, in our words, whatever the client speaks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
 import ssl
 import struct
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 import pytest
 
@@ -17,11 +17,7 @@ from http2client import Http2Client, fields
 from loopback_server import Listening
 from proxy_stand import ProxyProcess, get, read_answer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    type Talk = Callable[[socket.socket], None]
+type Talk = Callable[[socket.socket], None]
 
 OWN_TLS = "with `inspect: false`, the client does TLS with this host itself"
 CLOSED = f"the server closed the connection during the TLS handshake; {OWN_TLS}"

@@ -1,19 +1,14 @@
 """Hints mark data that leaves through allowed hosts or in names. They decide nothing."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
+import socket
+from collections.abc import Iterator
 
 import pytest
 
 from capture_server import ok
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
 
 NAMES = ("first.test", "second.test")
 POLICY = "version: 1\ndomains: [first.test, second.test]\n"

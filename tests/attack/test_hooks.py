@@ -5,16 +5,17 @@ flows to exchanges and back; for the lane, all that serve a request.
 The tests find hooks and functions by themselves. A new one must be reached by a request in this file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import pkgutil
+import socket
 import ssl
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from inspect import isfunction
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -28,12 +29,6 @@ from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer, read_head
 from websocket_client import echo, frame, handshake
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from types import ModuleType
 
 POLICY = """\
 version: 1

@@ -1,17 +1,12 @@
 """Our commands in a hostile project: no file makes a command hang or crash."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from run_cli import Ask, ask, empty_project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 __all__ = ["ask", "empty_project"]
 

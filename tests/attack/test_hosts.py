@@ -1,20 +1,15 @@
 """Host matching and address encodings: rows H1-H9, C9, D7 and R3 of the attack list."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from attack_stand import Stand
 from capture_server import Capture
 from proxy_stand import ProxyProcess, get, read_all, read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from attack_stand import Stand
 
 
 @pytest.mark.parametrize(

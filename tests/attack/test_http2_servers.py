@@ -1,12 +1,12 @@
 """HTTP/2 and gRPC servers: rows W6 and W8 of the attack list."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 import h2.config
 import h2.connection
@@ -18,10 +18,6 @@ from certificates import make_authority
 from http2client import Http2Client, fields
 from http2server import Http2Server
 from proxy_stand import ProxyProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MIB = 1_048_576
 FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "grpc.test"), (":path", "/pkg.Service/Call")]

@@ -3,17 +3,16 @@
 Most tests serve the connection in this process, a few milliseconds per example. HYPOTHESIS_PROFILE=deep runs more.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import ambiguous_parts
+from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from http2client import Http2Client, fields
 from independent_parsers import read_by_h11
@@ -23,11 +22,6 @@ from response_shapes import ACCEPTED, REJECTED
 from served_connection import ECHOED, POLICY, QUERY, SWITCH, TUNNEL, Answer, Connection, Seen
 from table_tests import each
 from websocket_client import frame, handshake
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from agent_sandbox.policy import Policy
 
 NAME = "allowed.test"
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,16 +1,15 @@
 """Learn a policy while real tools and an attacker run: afterwards the tools work, and no attack does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import socket
 import subprocess
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -23,10 +22,6 @@ from fake_registries import app
 from proxy_stand import ProxyProcess
 from real_terminal import PROGRAM
 from typed_shell import TypedShell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 LAB = ROOT / "tests" / "lab"
 LIVE = yaml.safe_load((LAB / "live_tasks.yaml").read_text("utf-8"))

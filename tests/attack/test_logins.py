@@ -3,12 +3,12 @@
 The test server answers 401 unless it gets the real token.
 """
 
-from __future__ import annotations
-
 import json
+import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -23,11 +23,6 @@ from capture_server import ok
 from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 assert MANIFEST.login

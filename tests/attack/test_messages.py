@@ -1,24 +1,18 @@
 """Methods, header fields and framing: rows M1-M9, R1, B3, B9, B10 of the attack list."""
 
-from __future__ import annotations
-
 import os
+import socket
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from attack_stand import Stand
 from http2client import Http2Client, fields
 from proxy_stand import get, read_all, read_answer, read_head
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from attack_stand import Stand
 
 HOST = b"Host: allowed.test\r\n"
 SMUGGLED = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"

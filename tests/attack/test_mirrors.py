@@ -1,14 +1,12 @@
 """A mirror's URL with credentials: the tools inside get it without them, and only the proxy sends them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -20,12 +18,7 @@ from certificates import make_authority
 from fake_packages import npm, python
 from init_project import AGENT
 from proxy_stand import ProxyProcess
-from run_cli import ask, empty_project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from run_cli import Ask
+from run_cli import Ask, ask, empty_project
 
 __all__ = ["ask", "empty_project"]
 

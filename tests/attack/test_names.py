@@ -1,10 +1,9 @@
 """Data in host names, and names that later resolve elsewhere: rows D1, D4 and D7 of the attack list."""
 
-from __future__ import annotations
-
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import dns.message
 import dns.query
@@ -13,10 +12,6 @@ import pytest
 from capture_server import Capture
 from client_hellos import hello
 from proxy_stand import ProxyProcess, get, read_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 POLICY = 'version: 1\ndomains: [{host: allowed.test, rules: [{path: {prefix: /api/}}]}, "*.wild.test"]\n'
 DATA = "ojugs43f".ljust(60, "x")

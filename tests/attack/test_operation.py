@@ -1,22 +1,17 @@
 """Policy file, control socket, health check and log of the proxy: rows Y1, Y2, B12, L3, L4, D9."""
 
-from __future__ import annotations
-
 import json
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from capture_server import Capture
 from fake_upstream_proxy import FINDS_NOBODY
 from proxy_stand import ProxyProcess, get
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GOOD = "version: 1\ndomains: [allowed.test]\n"
 BAD = "version: 1\ndomain: [allowed.test]\n"

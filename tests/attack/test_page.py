@@ -1,18 +1,18 @@
 """The page of `agent-sandbox ui` in a real browser with a real proxy: normal use and attacks."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from typing import TYPE_CHECKING, Self, override
+from typing import Self, override
 
 import pytest
 
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.policy.policy_edit import put
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.rules import Rules
@@ -27,12 +27,6 @@ from page_stand import NAME, PageStand, SocketConnection, open_state, question, 
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
 from watching import Answers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-
-    from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 
 HOSTS = tuple(f"h{number}.example{number}.test" for number in range(9))
 POLICY = "version: 1 # mine\ndomains: [allowed.test]\nsettings: {ask: {timeout: 60}}\n"

@@ -1,18 +1,12 @@
 """Paths and queries: rows P1-P7, B4 and L1 of the attack list. The decided bytes are forwarded."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from attack_stand import Stand
 from proxy_stand import ProxyProcess, get
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from attack_stand import Stand
 
 
 @pytest.mark.parametrize(

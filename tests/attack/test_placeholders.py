@@ -3,10 +3,10 @@
 The test server answers 401 unless it gets the key as the real API expects it.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +17,6 @@ from capture_server import ok
 from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_answer
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
-    from pathlib import Path
 
 VALUE = "sk-real-0123456789-of-the-owner"
 OTHER = "other.test"

@@ -1,17 +1,12 @@
 """`host_services`: the only way to a private address, and only to the named one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from capture_server import Capture
 from proxy_stand import ProxyProcess, get, read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 POLICY = """\
 version: 1

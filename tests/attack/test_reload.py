@@ -1,28 +1,22 @@
 """Exchanges during a reload: those that are no longer allowed end within two seconds, the others continue."""
 
-from __future__ import annotations
-
 import json
 import queue
 import signal
+import socket
+import ssl
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from capture_server import Capture
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import ProxyProcess, get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
-
-if TYPE_CHECKING:
-    import socket
-    import ssl
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from capture_server import Capture
 
 BOTH = "version: 1\ndomains: [allowed.test, a.wild.test]\n"
 ONE = "version: 1\ndomains: [a.wild.test]\n"

@@ -1,12 +1,11 @@
 """Server connections that are being opened during a reload follow the new policy."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,6 @@ from capture_server import Capture
 from http2client import Http2Client, fields
 from proxy_pair import HELD, Pair, hold_dialling, start_pair
 from proxy_stand import ProxyProcess, get, read_all, read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BOTH = "version: 1\ndomains: [allowed.test, a.wild.test, b.wild.test]\n"
 NONE = "version: 1\ndomains: [c.test]\n"

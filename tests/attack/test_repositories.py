@@ -1,11 +1,9 @@
 """Protected paths include every path in a project that git on the host machine acts on."""
 
-from __future__ import annotations
-
 import os
-from pathlib import PurePosixPath
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +16,6 @@ from agent_sandbox.runtime.protect.protected import candidates, find_protected
 from agent_sandbox.stack.recorded import Access
 from git_worlds import SHARED, acted_on, make_world
 from turns import NIGHTLY
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
 
 WORLDS = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 200 if NIGHTLY else 60
 BLOCKS = 10

@@ -1,16 +1,16 @@
 """The lane rejects responses that h11, Node or Go read differently."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.lane.body import response_body
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 from agent_sandbox.proxy.wire.http1_head import SWITCHING, BadHeadError
@@ -29,11 +29,6 @@ from response_oracles import (
     read_by_h11,
     recorded,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from agent_sandbox.proxy.connection.byte_stream import ByteStream
 
 # Bytes inserted into a damaged response: delimiters, digits, and what parsers treat as space.
 BYTES = (b"", b"\r", b"\n", b"\r\n", b" ", b"\t", b"\x0b", b"\0", b":", b";", b",", b"0", b"2", b"f", b"x", b"\xff")

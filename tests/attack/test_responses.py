@@ -1,24 +1,18 @@
 """Responses that two programs could read differently: rows M70-M77 of the attack list."""
 
-from __future__ import annotations
-
 import contextlib
 import json
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
+from attack_stand import Stand
 from capture_server import ok
 from proxy_stand import get, read_all, read_answer, read_head
 from response_shapes import ACCEPTED, FORGED, REJECTED
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from attack_stand import Stand
 
 ASK = b"GET /api/%s HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
 HANDSHAKE = (

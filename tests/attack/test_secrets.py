@@ -1,16 +1,17 @@
 """Secrets reach only their server, and the client cannot read them, whatever is requested or echoed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
+import socket
 import threading
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 from urllib.parse import quote
 
 import brotli  # type: ignore[import-untyped]
@@ -28,11 +29,6 @@ from http2server import Http2Server
 from proxy_pair import Pair, start_pair
 from proxy_stand import ProxyProcess, get, read_answer, read_head
 from websocket_client import handshake, switch
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 VALUE = "s3cr3t/with+signs=and&more\"\\'<0123456789>"
 BEARER = "{secret: tracker.token, transform: {type: bearer}}"

@@ -1,14 +1,14 @@
 """Server connections that several clients use in turn, over HTTP/1.1 or HTTP/2."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect
 import re
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, cast, override
+from pathlib import Path
+from typing import cast, override
 
 import pytest
 from hypothesis import example, given
@@ -16,31 +16,25 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.connection import upstream
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.lane import serving
 from agent_sandbox.proxy.mitm import shared_server
 from agent_sandbox.proxy.tls.contexts import HTTP1
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.message import value_of
 from http2_stage import GONE, Http2Stage, chosen
-from lane_stage import GET, OK, LaneStage
+from lane_stage import GET, OK, LaneStage, Pair
 from layer_harness import LetThrough
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from pathlib import Path
-
-    from agent_sandbox.policy.engine.rule import Rule
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from lane_stage import Pair
-
-    type Stage = Callable[..., Http2Stage]
-    type Request = tuple[str, str, int]
-    type Talking = tuple[Callable[[Http2Stage, int, list[Request]], Awaitable[None]], list[Request]]
+type Stage = Callable[..., Http2Stage]
+type Request = tuple[str, str, int]
+type Talking = tuple[Callable[[Http2Stage, int, list[Request]], Awaitable[None]], list[Request]]
 
 TAGGED = re.compile(rb"[A-Za-z]+ /(\S+) ")
 SIZE = re.compile(rb"(?i)\r\ncontent-length: (\d+)")

@@ -3,11 +3,10 @@
 Tests with the fixture `pair` run with HTTP/1.1 clients, with HTTP/2 clients, and with both in turn.
 """
 
-from __future__ import annotations
-
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,11 +17,7 @@ from http2client import fields as request_fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import read_answer, read_head
 
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-
-    type Play = Callable[[socket.socket, bytes], None]
+type Play = Callable[[socket.socket, bytes], None]
 
 BEARER = "{transform: {request: {headers: {Authorization: {secret: %s, transform: {type: bearer}}}}}"
 POLICY = f"""\

@@ -1,11 +1,9 @@
 """A proxy that stops first writes audit records for everything that is open."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from client_hellos import hello
 from proxy_pair import start_pair
 from proxy_stand import get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POLICY = (
     "version: 1\ndomains: [{host: allowed.test, inspect: false}, {host: b.wild.test, inspect: false}, a.wild.test]\n"

@@ -1,13 +1,11 @@
 """The proxy signs commits: real git with the program in the agent image, and attacks by an agent."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from agent_sandbox.proxy.secrets.placeholder import PROGRAM
 from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.runtime.sources.ssh_key import key_on_one_line
 from proxy_stand import ProxyProcess, get, read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OWN, ME = "agent-sandbox.internal", "me@example.com"
 SIGN = Path(__file__).parents[2] / "images/agent/sign-commit"

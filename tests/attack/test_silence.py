@@ -1,10 +1,9 @@
 """Only silence ends a long connection: row W7, with a shortened idle limit."""
 
-from __future__ import annotations
-
+import socket
 import ssl
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,10 +12,6 @@ from changed_limits import limits_with
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_all, read_head
 from websocket_client import frame, handshake, switch
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
 
 IDLE, EVENTS, PAUSE = 2.0, 8, 0.4
 POLICY = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"

@@ -1,14 +1,12 @@
 """WebSocket, HTTP/2, server-sent events and the answers of odd servers: rows W1-W9, M6 of the attack list."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
+import socket
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import h2.config
 import h2.connection
@@ -17,15 +15,11 @@ import h2.events
 import hpack
 import pytest
 
+from attack_stand import Stand
 from capture_server import ok
 from http2client import Http2Client, fields
 from proxy_stand import get, read_all, read_answer, read_head
 from websocket_client import echo, frame, handshake, switch
-
-if TYPE_CHECKING:
-    import socket
-
-    from attack_stand import Stand
 
 MIB = 1_048_576
 

@@ -1,16 +1,16 @@
 """An error at any await of a session leaves no task, connection, slot, or exchange without a record."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Generator
+from typing import Any
 
 import pytest
 from h2.settings import SettingCodes
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.mitm.loading import load_session
 from http2client import Http2Streams, fields
@@ -18,11 +18,6 @@ from independent_parsers import read_by_h11
 from served_connection import OK, POLICY, QUERY, SWITCH, TUNNEL, Answer, Connection, Packet, Secured
 from table_tests import each
 from websocket_client import frame, handshake
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
-
-    from agent_sandbox.policy import Policy
 
 GET = b"GET /a HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
 POST = b"POST /a HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 10\r\n\r\n"

@@ -1,18 +1,13 @@
 """SNI, Host and authority: rows S1-S9 and B6 of the attack list."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
+from attack_stand import Stand
 from proxy_stand import get, read_all
-
-if TYPE_CHECKING:
-    from attack_stand import Stand
 
 ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"
 

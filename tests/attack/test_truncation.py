@@ -1,22 +1,17 @@
 """Responses that the server does not finish must not look complete to the client."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
 import struct
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair
 from proxy_stand import get
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 POLICY = "version: 1\ndomains: [allowed.test]\n"
 RESET = struct.pack("ii", 1, 0)

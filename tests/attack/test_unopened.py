@@ -1,26 +1,19 @@
 """Passthrough of TLS (`inspect: false`): the checks that still apply."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from changed_limits import limits_with
 from proxy_pair import HELD, Pair, hold_dialling, start_pair
-from proxy_stand import get, read_all, read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from proxy_stand import ProxyProcess
+from proxy_stand import ProxyProcess, get, read_all, read_head
 
 UNOPENED = "version: 1\ndomains: [{host: allowed.test, inspect: false}, {host: a.wild.test, inspect: false}]\n"
 OPENED = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"

@@ -1,9 +1,8 @@
 """The drivers under test, each with its world."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,6 @@ from agent_sandbox.runtime.drivers import DRIVERS, load_driver
 from driver_worlds import FakeWorld, World, project_in, real_world
 from engine import proxy_image, run
 from fake_docker import FakeDocker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PROGRAMS = {"compose": "docker", "podman": "podman"}
 

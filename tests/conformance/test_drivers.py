@@ -1,27 +1,20 @@
 """What every driver must do, on a fake engine, and on a real engine if there is one."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.backends.plan import HandOver, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Build, Down, Exec, Logs, Restart, Terminal, Up
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Intruders
+from agent_sandbox.runtime.driver.container import Container, Intruders
 from agent_sandbox.runtime.driver.protocol import Machine, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Finished, Started, Unneeded
 from agent_sandbox.runtime.host import process
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent_sandbox.runtime.driver.container import Container
-    from driver_worlds import World
+from driver_worlds import World
 
 RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
 

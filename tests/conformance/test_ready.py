@@ -1,25 +1,20 @@
 """`up` on a stack that was ready starts nothing, or exactly what has changed."""
 
-from __future__ import annotations
-
 import json
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Destroy, Up
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Unneeded
 from driver_worlds import project_in
 from engine import proxy_image, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from agent_sandbox.backends.project import Project
 
 pytestmark = pytest.mark.docker
 

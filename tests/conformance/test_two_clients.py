@@ -1,19 +1,13 @@
 """Compare what a driver reads from the command with what the engine's API reports to another client."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.stack.naming import network_name
+from driver_worlds import World
 from engine_api import NotLocalError, containers, endpoint, second_client
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from driver_worlds import World
 
 pytestmark = pytest.mark.docker
 FAR = "ssh://me@198.51.100.7"  # a documentation address: nothing connects to it

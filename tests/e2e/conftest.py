@@ -1,20 +1,14 @@
 """Fixtures of the tests on a real engine; their classes are in tests/lab/real_stacks.py."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import proxy_image
 from real_stacks import Internet, Project, Projects, remove_network, start_internet, use_own_image
 from turns import NIGHTLY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 # `make nightly` tries a project of an earlier release, and the whole first day.
 collect_ignore = [] if NIGHTLY else ["test_earlier_release.py", "test_first_day.py"]

@@ -4,21 +4,19 @@ Every change tests the agents whose stacks other tests use too, and one more fro
 `make agents` tests all.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
 import shlex
 import time
 from base64 import b64encode
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from difflib import ndiff
 from functools import cache, partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -35,14 +33,8 @@ from engine import ROOT, agent_sandbox, run
 from fake_forge import ROOT as FORGE
 from people import answers, answers_on_page, on_page, read_first, sees, sees_on_page, watching
 from prepared import build_project
-from real_stacks import STANDIN_ADDRESS
+from real_stacks import STANDIN_ADDRESS, Project, Projects
 from turns import NIGHTLY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-
-    from real_stacks import Project, Projects
 
 TEMPLATES = data_root() / "templates"
 KEY_MARK = "canary3f8ae2d771"

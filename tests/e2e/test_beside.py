@@ -1,20 +1,14 @@
 """A service that cannot run: `up` prints why, `status` lists it, and the other services run on with their data."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from engine import run
 from prepared import build_project
-from real_stacks import trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects, trust
 
 BUILD = {"build": {"dockerfile": "service.Dockerfile"}}
 # The image's user is root; services can name another user.

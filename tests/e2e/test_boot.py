@@ -1,17 +1,11 @@
 """The user's environment in the sandbox: dotfiles, shell snippets, git over https, certificates and the uid."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from prepared import build_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects
 
 OWNER = 1234  # neither root nor the image's usual 1000
 

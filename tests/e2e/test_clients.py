@@ -1,22 +1,15 @@
 """Real clients through the real stack, with and without proxy variables (docs/clients.md)."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from client_stand import FRESH, HUNG, IMAGE, clients_image, remove_bazaar, run_client, start_bazaar
 from client_table import Client, clients
 from fake_forge import TOKEN
-from real_stacks import WORK, trust
+from real_stacks import WORK, Internet, Project, Projects, trust
 from turns import NIGHTLY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Internet, Project, Projects
 
 # Each change tries each client once, and these in all ways; `make nightly` tries all in all ways.
 IN_ALL_WAYS = {"curl, HTTP/2", "git", "npm", "Node 20, fetch", "Python, requests", "Go, net/http", "Chromium, headless"}

@@ -1,23 +1,16 @@
 """The proxy's clock is a year ahead or behind: a preloaded library returns another time than the kernel."""
 
-from __future__ import annotations
-
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from engine import proxy_image
 from prepared import build_image
-from real_stacks import LAB, trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import LAB, Project, Projects, trust
 
 IMAGE = "agent-sandbox-test-clock"
 RIGHT = "+0"

@@ -1,24 +1,19 @@
 """Clones on a real Docker engine: the agent commits in a volume, and `fetch` brings the commits back."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from engine import agent_sandbox, proxy_image, run
 from real_stacks import trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HOST_GIT = ("git", "-c", "user.name=me", "-c", "user.email=me@example.com")
 COMMIT = "git -c user.name=dev -c user.email=dev@example.com commit --quiet --all --message"

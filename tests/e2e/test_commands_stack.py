@@ -1,7 +1,5 @@
 """Our commands on a real Docker engine: what they pass on, and their errors when something is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,18 +12,13 @@ import sys
 import termios
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine import agent_sandbox, run
-from real_stacks import make_network, remove_network, trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects, make_network, remove_network, trust
 
 SANDBOX = (sys.executable, "-P", "-m", "agent_sandbox")
 

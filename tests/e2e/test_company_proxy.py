@@ -1,21 +1,14 @@
 """A company network: an upstream proxy with a password is the only way out, and a company CA signs for all servers."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine import proxy_image, run
-from real_stacks import LAB, make_network, remove_network, trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Internet, Project, Projects
+from real_stacks import LAB, Internet, Project, Projects, make_network, remove_network, trust
 
 COMPANY = "agent-sandbox-test-company"
 HOST = "api.anthropic.com"

@@ -1,7 +1,5 @@
 """`make demo` shows an allowed and a denied request, with and without a Docker engine."""
 
-from __future__ import annotations
-
 import re
 import sys
 

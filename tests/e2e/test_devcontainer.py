@@ -1,24 +1,17 @@
 """What VS Code's "Reopen in Container" does, run with the Dev Container CLI."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import ROOT, run
-from real_stacks import Project, trust
+from real_stacks import Project, Projects, trust
 from typed_shell import TypedShell
-
-if TYPE_CHECKING:
-    from real_stacks import Projects
-
 
 INSTALLED = ROOT / "build" / "devcontainer-cli"
 

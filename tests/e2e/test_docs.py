@@ -1,20 +1,15 @@
 """Run every command of the docs: `$ ...` on the host machine in a project, `dev@agent:...$ ...` in the sandbox."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from doc_examples import PAGES as TOOL_PAGES
 from engine import ROOT, run
-
-if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects
 
 # tests/house/test_tool_examples.py runs the pages that need no Docker engine, and compares the output too.
 ELSEWHERE_PAGES = {*TOOL_PAGES}

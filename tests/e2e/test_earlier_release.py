@@ -4,22 +4,15 @@
 the files are derived from the project's directory, so the test uses the same directory.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import agent_sandbox, run
-from real_stacks import Project, connect_to, trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Internet
+from real_stacks import Internet, Project, connect_to, trust
 
 RENDERED = Path(__file__).with_name("earlier_release")
 FOLDER = Path("/var/tmp/agent-sandbox-earlier-release")  # noqa: S108 - the rendered files are made for this path

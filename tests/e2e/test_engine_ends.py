@@ -1,21 +1,14 @@
 """The Docker engine is killed, stopped or powered off under a running stack, on a separate test machine."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from engine import proxy_image, run
 from isolated_engine import Machine
-from real_stacks import STANDIN_ADDRESS, Projects, start_internet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from real_stacks import Project
+from real_stacks import STANDIN_ADDRESS, Project, Projects, start_internet
 
 # Tries both ways in a loop, past the proxy and through it, and writes the results to the workspace.
 TRYING = f"""

@@ -1,18 +1,11 @@
 """Tools that ignore the proxy variables: they reach allowed hosts by name, and nothing else."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from real_stacks import STANDIN_ADDRESS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Project
+from real_stacks import STANDIN_ADDRESS, Project
 
 UNSET = tuple(
     word

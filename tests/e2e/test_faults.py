@@ -1,18 +1,13 @@
 """Faults in a running stack: nothing gets out, and it recovers by itself or `status` shows what repairs it."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from engine import run
-from real_stacks import STANDIN_ADDRESS, trust
-
-if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+from real_stacks import STANDIN_ADDRESS, Project, Projects, trust
 
 # Use up the proxy's memory until the kernel kills a process, and make that the proxy.
 HOG = """

@@ -1,19 +1,14 @@
 """The first day with the sandbox, from the installation to a pushed branch: day/steps.yaml, typed into a real zsh."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
 from first_day import sit_down, steps, take
 from users_machine import UsersMachine, build_images, download_wheels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def prepare() -> None:

@@ -1,17 +1,11 @@
 """Keys on the host machine do not reach the sandbox: row X1 of the attack list, for keys that are not secrets."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from engine import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects
 
 KEY = "canary-5f1d0c9e7b"
 VARIABLES = (

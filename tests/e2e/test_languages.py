@@ -3,10 +3,9 @@
 `make languages` tests all of them in one image. Every change tests only Go, in test_project_file.py.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +13,8 @@ from agent_sandbox.detect import MANIFESTS
 from agent_sandbox.projectfile.languages import LANGUAGES
 from engine import run
 from prepared import build_project
+from real_stacks import Project, Projects
 from turns import NIGHTLY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
 
 # A project's files, and a command that prints `hello` and then the version of the package manager.
 EXAMPLES: dict[str, tuple[dict[str, str], str]] = {

@@ -1,11 +1,6 @@
 """A deny in the user's layer, in the running stack of a project whose own policy allows the host."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from real_stacks import Projects
+from real_stacks import Projects
 
 HOST = "api.anthropic.com"
 

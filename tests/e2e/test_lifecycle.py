@@ -1,7 +1,5 @@
 """Reloads, restarts, faults, and two stacks side by side."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sqlite3
@@ -10,19 +8,15 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import pytest
 
 from chromium import PROGRAMS
 from engine import run
 from people import answers_on_page, on_page, sees_on_page
-from real_stacks import STANDIN_ADDRESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import STANDIN_ADDRESS, Project, Projects
 
 
 def test_reload_loads_a_valid_policy_and_keeps_it_when_the_next_policy_is_invalid(claude: Project) -> None:

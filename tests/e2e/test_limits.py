@@ -1,16 +1,10 @@
 """An agent that uses up a resource: its limits hold, and the proxy keeps answering."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from agent_hog import BURNING, burning
 from engine import run
-
-if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects
 
 MIB = 1 << 20
 # Each resource, and the most that the agent can take of it.

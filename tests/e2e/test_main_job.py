@@ -1,13 +1,8 @@
 """The main steps of a user, from `init` to an edited policy, on a real Docker engine."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from real_stacks import Project
+from real_stacks import Project
 
 
 def test_the_agents_cli_is_on_the_path_of_the_user_dev(claude: Project) -> None:

@@ -1,7 +1,5 @@
 """An agent that the user defines: its image is built from one manifest, and has no setuid file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory

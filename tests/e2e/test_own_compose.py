@@ -1,17 +1,12 @@
 """A project that has its own Compose stack and its own `.env` besides the sandbox."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine import agent_sandbox, proxy_image, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 STACK = ".devcontainer/docker-compose.yml"
 OURS = ["agent", "firewall", "proxy"]

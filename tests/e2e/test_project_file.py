@@ -1,23 +1,16 @@
 """The sandbox is built as the project file says, and nothing that the file adds weakens its protections."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from bash_harness import ROOT
 from engine import run
 from prepared import build_project
-from real_stacks import STANDIN_ADDRESS, trust
+from real_stacks import STANDIN_ADDRESS, Project, Projects, trust
 from registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
 
 # Each line of the Dockerfile adds a file that would raise privileges, or replaces a program of the sandbox.
 SANDBOX = ".devcontainer/sandbox.yaml"

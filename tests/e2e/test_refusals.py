@@ -1,20 +1,15 @@
 """The firewall counts the connections that it refuses, and the agent cannot read, clear or flood the counts."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from engine import run
-from real_stacks import STANDIN_ADDRESS
-
-if TYPE_CHECKING:
-    from real_stacks import Project, Projects
+from real_stacks import STANDIN_ADDRESS, Project, Projects
 
 
 def refused(project: Project) -> dict[tuple[str, str | None, int | None], int]:

@@ -1,23 +1,16 @@
 """A project's packages install at the first try, from the registries in the host machine's configuration."""
 
-from __future__ import annotations
-
 import json
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from client_stand import IMAGE, clients_image, remove_bazaar, start_bazaar
-from real_stacks import LAB, WORK, trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from real_stacks import Internet, Project, Projects
+from real_stacks import LAB, WORK, Internet, Project, Projects, trust
 
 SECRET = "hunter2"
 

@@ -1,22 +1,16 @@
 """Secrets: the server gets the value, and nothing else contains it. The tests run in order, on one stack."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
 import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import CommandError, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects
 
 HOST, OTHER = "allowed.test", "example.com"
 NAME = "tracker.token"

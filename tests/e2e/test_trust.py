@@ -1,25 +1,18 @@
 """A project that another person made: no setting of it is used before the user trusts it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.render.formats.header import Provenance, provenance_of, stamped
 from agent_sandbox.stack.naming import stack_name
 from engine import agent_sandbox, run
-from real_stacks import trust
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects, trust
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 EVIL = "version: 1\nservices: [claude]\ndomains: [evil.test]\n"

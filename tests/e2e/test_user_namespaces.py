@@ -1,24 +1,17 @@
 """A Docker engine that maps users (userns-remap), on a separate test machine: stacks work and share fewer limits."""
 
-from __future__ import annotations
-
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_hog import BURNING, burning
 from engine import proxy_image, run
 from isolated_engine import Machine
-from real_stacks import Projects, start_internet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Project
+from real_stacks import Project, Projects, start_internet
 
 OWNER, OUTSIDE = 1000, 301_000
 # All users are mapped; or all but the project's owner.

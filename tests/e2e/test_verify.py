@@ -1,19 +1,13 @@
 """`verify` on a real stack: passes on an intact stack, and fails when one protection is removed."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from engine import run
-from real_stacks import STANDIN_ADDRESS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Project
+from real_stacks import STANDIN_ADDRESS, Project
 
 
 def leaks(project: Project, *options: str) -> set[str]:

@@ -1,20 +1,14 @@
 """The protections of a running stack, each tested from inside and each on its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import run
-from real_stacks import STANDIN_ADDRESS
-
-if TYPE_CHECKING:
-    from real_stacks import Project
+from real_stacks import STANDIN_ADDRESS, Project
 
 
 def process_status(project: Project, *, user: str | None = None) -> dict[str, str]:

@@ -3,22 +3,15 @@
 The network is ordinary on purpose: a packet that the firewall lets through reaches the stand-in and nothing else.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import run
 from prepared import build_project
-from real_stacks import STANDIN_ADDRESS, trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Project, Projects
+from real_stacks import STANDIN_ADDRESS, Project, Projects, trust
 
 REFUSED = ("ConnectionRefusedError", "PermissionError", "Network is unreachable", "No route to host")
 # Print the kernel's error, and whether it came within two seconds.

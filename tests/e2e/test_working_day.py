@@ -1,7 +1,5 @@
 """All commands of docs/working-day.md in order, with the real Claude Code and a scripted model."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -9,9 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -21,15 +21,8 @@ from agent_sandbox.projectfile.browser import CONTROLLERS
 from chromium import PROGRAMS, Chromium
 from engine import ROOT, agent_sandbox, run
 from prepared import build_project
-from real_stacks import LAB, STANDIN_ADDRESS
+from real_stacks import LAB, STANDIN_ADDRESS, Internet
 from typed_shell import TypedShell
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Internet
 
 PAGE = (ROOT / "docs" / "working-day.md").read_text()
 # A line that the reader types, on the host machine or in the sandbox, without its comment.

@@ -1,22 +1,15 @@
 """Protected paths on a real Docker engine: read-only in the sandbox, also after the host machine replaced them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from engine import run
-from real_stacks import trust, use_own_image
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects, trust, use_own_image
 
 HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
 # Files that match patterns, and names that a mount table escapes.

@@ -1,18 +1,12 @@
 """Worktrees of one repository, each in a sandbox: git works, and protected paths are read-only in all of them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from engine import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from real_stacks import Project, Projects
+from real_stacks import Project, Projects
 
 HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
 COMMIT = "git -c user.name=dev -c user.email=dev@example.com commit --quiet"

@@ -1,18 +1,16 @@
 """Every agent's manifest is valid, its services exist, and its stack renders for every editor and provider."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.agents.manifest import RESERVED, VARIABLE, Archive
+from agent_sandbox.agents.manifest import RESERVED, VARIABLE, AgentManifest, Archive
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
@@ -23,7 +21,7 @@ from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import render_project
+from agent_sandbox.render.project import Rendered, render_project
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.environment import java_environment, proxy_environment, trust_environment
@@ -31,12 +29,6 @@ from agent_sandbox.stack.recorded import Ide, Owner
 from agent_sandbox.stack.workspace import Workspace
 from agent_talks import PROMPT, SILENT, TALKS
 from agents_page import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agent_sandbox.agents.manifest import AgentManifest
-    from agent_sandbox.render.project import Rendered
 
 FOLDER = data_root() / "templates"
 MANIFESTS = [load_manifest(FOLDER, name) for name in known_agents(FOLDER)]

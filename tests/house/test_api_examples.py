@@ -1,16 +1,12 @@
 """The examples in the document of the Python API work as shown."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from agent_sandbox import policy
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "policy" / "api.md"

@@ -1,7 +1,5 @@
 """Each row of the attacks names existing tests, or the reason why there is none."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """`--branches`, by which a whole run fails if the unit tests of a package leave out one of its branches."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,16 +1,11 @@
 """Each claim about security names existing tests."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, TESTS = ROOT / "docs" / "threat-model.md", ROOT / "docs" / "threat-model-tests.md"

@@ -1,7 +1,5 @@
 """The table of docs/clients.md matches the clients that tests/e2e/test_clients.py tries."""
 
-from __future__ import annotations
-
 from client_table import PAGE, clients, page
 
 

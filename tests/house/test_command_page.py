@@ -1,7 +1,5 @@
 """docs/cli.md is generated from the commands (`make golden` writes it again)."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

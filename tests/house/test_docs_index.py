@@ -1,7 +1,5 @@
 """docs/index.md lists every page, one line each."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

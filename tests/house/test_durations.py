@@ -1,7 +1,5 @@
 """`make durations`, which compares the durations of two runs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

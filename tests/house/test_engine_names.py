@@ -1,18 +1,13 @@
 """No module outside the drivers names an engine: not in a name, a command, a text, a docstring or a comment."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "agent_sandbox"

@@ -4,13 +4,11 @@ A limit is what a command needs plus a few. Before you raise one, look at `pytho
 function, or under TYPE_CHECKING, is enough.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +18,6 @@ from agent_sandbox.runtime.project.installed import images_of, read_project
 from fake_docker import FakeDocker
 from fake_stack import inspected
 from imports import brought_along
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PRINTING = """
 import atexit, sys

@@ -1,7 +1,5 @@
 """The walk of the first day types the commands of the README's quick start."""
 
-from __future__ import annotations
-
 import re
 
 from engine import ROOT

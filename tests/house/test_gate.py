@@ -1,7 +1,5 @@
 """What decides whether the gate runs the tests with the lowest versions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

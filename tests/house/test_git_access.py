@@ -1,21 +1,15 @@
 """The requests that `git: {access: ...}` of a forge allows, and the requests that get its secret."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
-from agent_sandbox.policy import Policy, compile_policy, decide
+from agent_sandbox.policy import Policy, Request, compile_policy, decide
 from agent_sandbox.policy.engine.decide import decide_with_secrets
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.edit.flow_style import flow
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from agent_sandbox.policy import Request
 
 SERVICES = dict(shipped_services())
 FORGES = {

@@ -5,8 +5,6 @@ such an instruction runs a stranger's code. We will publish as `agent-sandbox-cl
 name. A checkout (`pipx install .`) and a URL are fine.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

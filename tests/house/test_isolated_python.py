@@ -1,23 +1,18 @@
 """No Python that we start imports anything from the current directory, which may be a stranger's checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 # Words of a command line, whether in a shell, a Dockerfile, YAML, JSON, Markdown or a tuple of Python.

@@ -1,7 +1,5 @@
 """The laws: an ordinary run always tries the same examples, and a deep run prints how to repeat a failure."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The house rules that a machine can check: names, sizes, and what src/ can contain."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,20 +1,15 @@
 """docs/mitmproxy.md lists each use of mitmproxy's internals, for the one version that is installed everywhere."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent_sandbox import proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mitmproxy.md"

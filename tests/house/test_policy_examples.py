@@ -1,23 +1,17 @@
 """Every example of the policy language is a file that loads and decides as its cases file says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide
 from agent_sandbox.policy.file.spec import RESERVED_KEYS
-from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.policy.file.test_spec import TestSpec
+from agent_sandbox.policy.match.credential_kind import KINDS, CredentialKind
 from agent_sandbox.policyfile import layer_beside, load_layer, load_policy, shipped_services
 from agent_sandbox.policyfile.layer_file import BESIDE, LayerFile
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
-
-if TYPE_CHECKING:
-    from agent_sandbox.policy.file.test_spec import TestSpec
-    from agent_sandbox.policy.match.credential_kind import CredentialKind
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "policy"
 SCHEMA = (FOLDER / "schema.md").read_text("utf-8")

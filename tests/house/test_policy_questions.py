@@ -1,15 +1,17 @@
 """The policy engine decides each request once: these tests count the calls of its functions."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from types import FrameType
+from typing import cast
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.decide import allows, decide, decide_connect
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.decide.enforcer import Enforcer
@@ -22,20 +24,13 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import Dialler
+from agent_sandbox.proxy.upstream.proxy_connect import Streams
 from agent_sandbox.proxy.wire.message import RequestHead
 from client_hellos import hello
 from lane_stage import PLAIN, LaneStage, pair_of_sockets
 from layer_harness import Wire
 from websocket_client import frame, handshake
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from types import FrameType
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.upstream.dialler import Dialler
-    from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 RULES = """
 version: 1

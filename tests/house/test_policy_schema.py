@@ -1,10 +1,9 @@
 """The JSON Schema accepts the policies that the documents show, and rejects typing errors."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +13,6 @@ from agent_sandbox.policy.file.schema import policy_schema
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = shipped_services()

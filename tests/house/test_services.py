@@ -1,27 +1,22 @@
 """Every service allows its sample requests, denies data sinks, and names its reasons, risks and date."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from agent_sandbox.policy import Layer, Policy, PolicySpec, compile_policy, decide, parse_request
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.file.entry_spec import DomainSpec
 from agent_sandbox.policy.file.service_options import Access, Auth
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.package_managers import aliases
 from agent_sandbox.policyfile.parse.aliases import also_called
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
-
-if TYPE_CHECKING:
-    from agent_sandbox.policy.decision import Effect
-    from agent_sandbox.policy.file.entry_spec import DomainSpec
 
 CASES = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
 # Read once: a catalogue reads a service's file at each access.

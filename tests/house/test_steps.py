@@ -3,12 +3,11 @@
 A unit of work is a call of a function, in Python or C. Each input repeats what causes the most work for its size.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import pytest
 
@@ -22,10 +21,6 @@ from agent_sandbox.proxy.secrets.redaction import PIECE, Redactor, secret_encodi
 from agent_sandbox.proxy.secrets.unpacking import UNPACKERS, UnpackError, Unpacking
 from agent_sandbox.proxy.wire.websocket_frames import PING, TEXT, Frames, frame
 from packing import PACK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
 
 PROXY = Path(__file__).resolve().parents[2] / "src/agent_sandbox/proxy"
 # Calls in a step; 2,000 to 10,000 are a millisecond.

@@ -1,18 +1,13 @@
 """The order of a whole run: what is ready comes first, and each module that needs more than a stack is prepared."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 import turns
 from engine import ROOT
 from turns import LONGEST, NIGHTLY, ON_THE_ENGINE, PREPARED, STACKS, best_for, turn
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 E2E = ROOT / "tests" / "e2e"
 UNIT, WALLS, CLOCK = "tests/unit/test_main.py", "tests/e2e/test_walls.py", "tests/e2e/test_clock.py"

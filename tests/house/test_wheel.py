@@ -1,7 +1,5 @@
 """The wheel and the sdist contain all files of the checkout that they need."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

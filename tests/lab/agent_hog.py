@@ -1,17 +1,10 @@
 """Exhaust one resource in a stack's agent container, with `resource_hog.py`."""
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from real_stacks import LAB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_stacks import Project
+from real_stacks import LAB, Project
 
 BURNING = (LAB / "resource_hog.py").read_text()
 

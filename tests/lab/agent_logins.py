@@ -1,20 +1,16 @@
 """The sign-ins of agents on a host machine: the files as their clients write them, with tokens of a test."""
 
-from __future__ import annotations
-
 import json
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_talks import PROMPT
 from fake_model_api import CHATGPT_ACCOUNT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 # Every token of a test has it, so one search finds them all.
 MARK = "canary7c1e94b0"

@@ -1,15 +1,10 @@
 """How each agent is made to answer one prompt, with a key that it never has and a fake model."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.manifest import AgentManifest
 
 PROMPT = "PROMPT"
 

@@ -1,7 +1,5 @@
 """Parts of requests that servers are known to read in different ways."""
 
-from __future__ import annotations
-
 
 def corpus(text: str) -> list[bytes]:
     r"""Take a text of parts apart; lines end nowhere in it but at `\n`.

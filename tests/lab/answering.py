@@ -1,17 +1,13 @@
 """A person who gives every question the same answer at once: the attacks have to hold whatever people answer."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pytest
 
 from watching import Person
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # How the attack suite is run with somebody who answers: `deny` or `allow`.
 SWITCH = "AGENT_SANDBOX_ATTACK_PERSON"

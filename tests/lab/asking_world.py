@@ -1,26 +1,20 @@
 """Questions and grants without a proxy: a policy, a clock, and timers that the test fires."""
 
-from __future__ import annotations
-
+from asyncio import TimerHandle
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from agent_sandbox.policy import Policy, decide, parse_request
+from agent_sandbox.policy import Policy, Request, decide, parse_request
 from agent_sandbox.proxy.ask.grant_book import GrantBook
 from agent_sandbox.proxy.ask.questions import Questions
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
+from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
-
-if TYPE_CHECKING:
-    from asyncio import TimerHandle
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Request
-    from agent_sandbox.proxy.audit.record import AuditRecord
-    from agent_sandbox.proxy.reload.transition import PolicyTransition
 
 
 class Timer:

@@ -1,11 +1,10 @@
 """The test bench of the attacks: the real proxy, an allowed server, and an evil one that must never get a byte."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,10 +13,6 @@ from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from capture_server import Capture
 from certificates import make_authority
 from proxy_stand import ProxyProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 POLICY = """\
 version: 1

@@ -3,20 +3,16 @@
 It checks signatures by its own reading of the published algorithm, on the bytes that arrive.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 from urllib.parse import parse_qsl, quote, unquote
 
 from fake_internet import SecureServer, tls_context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 KEY_ID, SECRET = "AKIAOFTHEOWNER000001", "a/real+secret/key/Of0TheOwner1234567890A"
 DENIED = b"<Error><Code>SignatureDoesNotMatch</Code><CanonicalRequest>%s</CanonicalRequest></Error>"

@@ -1,21 +1,16 @@
 """Branch coverage of some packages by the unit tests of each, measured in the run of all tests."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator, Mapping
 from functools import _lru_cache_wrapper
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import coverage
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
 
 # Where the tests of a package are, and the package.
 COVERED = {"tests/unit/policy/": "agent_sandbox.policy", "tests/unit/proxy/": "agent_sandbox.proxy"}

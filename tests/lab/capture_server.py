@@ -5,19 +5,15 @@ entry of `answers` for its path, or a 200 that repeats the request line. If the 
 the connection and the part of the body that was read with the head, and handles the rest of the connection.
 """
 
-from __future__ import annotations
-
 import re
+import socket
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 from loopback_server import Listening
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 HEAD_END = b"\r\n\r\n"
 

@@ -1,19 +1,14 @@
 """A certificate authority for a test, and one certificate for all the hosts that its stand-in plays."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def make_authority(folder: Path, hosts: Sequence[str]) -> Path:

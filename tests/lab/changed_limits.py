@@ -1,7 +1,5 @@
 """Code for `sabotage` that lowers some limits of the proxy, which a test can then reach."""
 
-from __future__ import annotations
-
 
 def limits_with(**values: float) -> str:
     """Return code that gives these limits to a proxy, before it imports what uses them."""

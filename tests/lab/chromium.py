@@ -1,7 +1,5 @@
 """A headless Chromium, driven through its DevTools protocol over two pipes: no port is opened for it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -9,12 +7,10 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+from typing import Any, Self
 
 # The one to use, or none: scripts/engine installs it.
 PROGRAMS = [*filter(None, (shutil.which("chromium") or shutil.which("google-chrome"),))]

@@ -1,7 +1,5 @@
 """TLS ClientHellos, byte by byte."""
 
-from __future__ import annotations
-
 
 def hello(*names: bytes) -> bytes:
     """Return a hello whose SNI holds these names."""

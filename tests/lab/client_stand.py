@@ -1,23 +1,16 @@
 """Real clients in a sandbox, and the servers that they use."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from client_table import Client
 from engine import proxy_image, run
 from prepared import build_image
-from real_stacks import LAB, PUBLIC, WORK, WORKER
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from client_table import Client
-    from real_stacks import Internet, Project
+from real_stacks import LAB, PUBLIC, WORK, WORKER, Internet, Project
 
 IMAGE = "agent-sandbox-test-clients"
 BAZAAR = f"agent-sandbox-test-bazaar-{WORKER}"

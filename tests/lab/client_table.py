@@ -1,15 +1,11 @@
 """The rows of clients.yaml, and the table that docs/clients.md makes of them; run it to write that anew."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROWS = Path(__file__).with_suffix("").parent / "clients.yaml"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"

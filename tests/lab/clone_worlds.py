@@ -1,19 +1,21 @@
 """A project, a clone of it, and commands for the clone that run in a directory here instead of in a container."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
+
+import pytest
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
+from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.runtime.clones.fetch import (
@@ -28,19 +30,12 @@ from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, open_repository, start_of
 from agent_sandbox.runtime.clones.listing import Listing
 from agent_sandbox.runtime.clones.volume import CloneVolume
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.recorded import Owner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
-
-    from agent_sandbox.backends.plan import RunCommand
-    from agent_sandbox.runtime.driver.container import Container
-    from agent_sandbox.runtime.driver.protocol import Driver
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TEMPLATE_DIR": "", "LC_ALL": "C"}
 WHO = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always")

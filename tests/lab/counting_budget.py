@@ -1,7 +1,5 @@
 """A search budget that counts."""
 
-from __future__ import annotations
-
 from typing import override
 
 from agent_sandbox.proxy.secrets.search import SearchBudget

@@ -1,7 +1,5 @@
 """A document whose examples are real: its commands, run again, in a project made of its files."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

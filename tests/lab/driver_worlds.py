@@ -1,24 +1,19 @@
 """The worlds in which the conformance suite tries a driver: a fake engine, or a real one."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Destroy, Up
+from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.recorded import Owner
+from fake_docker import FakeDocker
 from fake_stack import inspected
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.runtime.driver.protocol import Driver
-    from fake_docker import FakeDocker
 
 SERVICES = ("proxy", "firewall", "agent")
 

@@ -3,19 +3,15 @@
 `python tests/lab/durations.py BEFORE AFTER` prints the comparison.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # One row a phase: the test, `setup`, `call` or `teardown`, the worker, its begin and its seconds.
 type Row = tuple[str, str, str, float, float]

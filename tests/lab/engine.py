@@ -3,19 +3,14 @@
 So it also works in the proxy image, which has only a part of that code, and where benchmarks run.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import gettempdir
 from types import MappingProxyType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,16 +1,12 @@
 """A second client for the Docker engine: the `docker` package, at the endpoint that the command uses."""
 
-from __future__ import annotations
-
 import json
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import docker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SERVICE = "com.docker.compose.service"
 

@@ -1,19 +1,14 @@
 """A forge: any repository that is asked for is there, by git's own server, and LFS objects beside it."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json
 import os
 import subprocess
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROOT = Path("/tmp/forge")  # noqa: S108 - in a container of its own
 TOKEN = "a-token-of-nobodys"

@@ -7,8 +7,6 @@ script answer with an echo of the request.
     python fake_internet.py --cert leaf.pem [--https 443] [--http 80] [--raw 22 --raw 853 ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
@@ -17,16 +15,14 @@ import ssl
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, override
+from typing import Any, override
 
 import fake_forge
 import fake_model_api as chat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 KEYS = Path(__file__).with_name("keys.json")
 PRINT_LOCK = threading.Lock()

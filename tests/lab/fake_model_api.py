@@ -5,15 +5,11 @@ and the tool's result comes back as the final text, so a test reads what the com
 Anthropic's API also calls other tools, one after the other: `call>>TOOL {"its": "arguments"}<<`.
 """
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Any
 
 COMMAND = re.compile(r"run>>(.*?)<<", re.DOTALL)
 CALL = re.compile(r"call>>(\S+) (.*?)<<", re.DOTALL)

@@ -1,7 +1,5 @@
 """One package for each registry, made here: the content by path."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -11,11 +9,8 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 type Shelf = dict[str, bytes]
 

@@ -5,22 +5,18 @@
 Hypercorn speaks HTTP/1.1, HTTP/2 and WebSocket for it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
 
 from fake_forge import Answer, git, lfs
 from fake_packages import shelves
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-
-    type Message = MutableMapping[str, Any]
-    type Receive = Callable[[], Awaitable[Message]]
-    type Send = Callable[[Message], Awaitable[None]]
+type Message = MutableMapping[str, Any]
+type Receive = Callable[[], Awaitable[Message]]
+type Send = Callable[[Message], Awaitable[None]]
 
 ON_SHELVES = shelves("https://work.test")
 MIB = 1_048_576

@@ -1,18 +1,14 @@
 """A company's proxy on loopback: opens tunnels to configured addresses, records requests, and can lie."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 from loopback_server import Listening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 OPENED = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 corp\r\n\r\n"
 # DNS in a network with an upstream proxy: no public name resolves, only names of private addresses, and IP addresses.

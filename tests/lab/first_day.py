@@ -1,23 +1,17 @@
 """The steps of the first day (day/steps.yaml), typed into a real zsh by a test and by `make demo DAY=1`."""
 
-from __future__ import annotations
-
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from people import read_first
 from real_stacks import LAB
 from typed_shell import TypedShell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from users_machine import UsersMachine
+from users_machine import UsersMachine
 
 STEPS = LAB / "day" / "steps.yaml"
 SECONDS = 120

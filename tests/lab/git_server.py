@@ -6,23 +6,19 @@ repeats the credential of the request for them, as Gitea does. gitlab.com gives 
 repositories, and sends whoever fetches a file to another host.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 import subprocess
 from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, override
+from pathlib import Path
+from typing import Any, override
 
 from fake_forge import http_backend
 from fake_internet import SecureServer, tls_context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOKEN = "ghp_0123456789abcdefghijOfTheOwner"
 BASIC, BASIC_GIT, BASIC_GITLAB = (

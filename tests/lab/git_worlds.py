@@ -1,17 +1,12 @@
 """Projects with repositories of every kind, made by git from a seed, and the files that git reports to act on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-    from random import Random
+from pathlib import Path
+from random import Random
 
 NAMES = (
     *("fe", "00", "de", "ad", "FE", "objects", "refs", "hooks", "HEAD", "logs", "info", "modules", "worktrees"),

@@ -3,21 +3,17 @@
 GraphQL answers have exactly the fields that were asked for.
 """
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, override
+from pathlib import Path
+from typing import Any, override
 
 from graphql.language import FieldNode, FragmentDefinitionNode, FragmentSpreadNode, OperationDefinitionNode, parse
 
 from fake_internet import SecureServer, tls_context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 TOKEN = "ghp_0123456789abcdefghijOfTheOwner"
 LISTS = frozenset({"edges", "fields", "issueTemplates", "nodes", "pullRequestTemplates", "reactionGroups"})

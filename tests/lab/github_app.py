@@ -1,27 +1,23 @@
 """A stand-in for the part of GitHub's API that gives tokens to apps. It checks the app's signature."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
 from base64 import urlsafe_b64decode
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, override
+from typing import Any, override
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 APP, LIFE = "123456", 3600
 LEVELS = {"read": 1, "write": 2}

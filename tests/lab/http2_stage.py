@@ -1,27 +1,21 @@
 """A stage with HTTP/2 clients too. It uses no TLS; `chosen` sets the protocol that servers negotiate."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, override
+from collections.abc import Iterator
+from typing import Any, override
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.mitm import http1_client, http2_client
 from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.tunnel import Tunnel
 from http2client import Http2Streams
 from http2client import fields as request_fields
-from lane_stage import OK, SECONDS, LaneStage, pair_of_sockets
+from lane_stage import OK, SECONDS, LaneStage, Pair, pair_of_sockets
 from layer_harness import without_tls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from lane_stage import Pair
 
 GONE = "gone"
 

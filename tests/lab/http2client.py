@@ -1,19 +1,15 @@
 """An HTTP/2 client that sends any frames."""
 
-from __future__ import annotations
-
+import ssl
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import h2.config
 import h2.connection
 import h2.events
 
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Sequence
-
-    from proxy_stand import ProxyProcess
+from proxy_stand import ProxyProcess
 
 
 class Http2Streams:

@@ -1,18 +1,14 @@
 """A server that speaks HTTP/2 alone, as gRPC's do: it counts a body, answers, and ends with trailers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, override
+import socket
+from pathlib import Path
+from typing import override
 
 import h2.config
 import h2.connection
 import h2.events
 
 from loopback_server import Listening
-
-if TYPE_CHECKING:
-    import socket
-    from pathlib import Path
 
 
 class Http2Server(Listening):

@@ -1,7 +1,5 @@
 """What importing something brings along."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

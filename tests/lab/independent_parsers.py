@@ -1,7 +1,5 @@
 """Parse requests with two parsers that share nothing with ours. Where parsers differ, requests can be smuggled."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import h11

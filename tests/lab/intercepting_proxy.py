@@ -3,21 +3,17 @@
 It is mitmproxy, as a process of its own: another program than the proxy under test has on that side.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from mitmproxy.certs import CertStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 ADDON = """\
 import json, sys

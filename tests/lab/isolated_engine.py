@@ -4,16 +4,11 @@ Its processes, network and mounts are not the host's. Its disk is in memory, so 
 ends. The socket of its engine is in a directory that the host can reach.
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine import CommandError, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALONE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 # The process that holds a namespace ends when its stdin closes, so with the test. It is a shell: it reaps orphans.

@@ -1,31 +1,25 @@
 """A session of the lane between a client and servers that a test controls, all in one process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Self, cast, override
+from collections.abc import Callable
+from typing import Self, cast, override
 
-from agent_sandbox.policy import Decision, Effect
+from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.connection.upstream import pool_of
 from agent_sandbox.proxy.exchange.engine import Engine
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import DialError, Dialler
 from layer_harness import LetThrough, hooks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.audit.record import AuditRecord
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.upstream.dialler import DialError, Dialler
 
 YES = Decision(effect=Effect.ALLOW, rule="policy.yaml:2", origin=None, reason="yes")
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, decision=YES)

@@ -1,9 +1,7 @@
 """The proxy's layers without a socket: bytes go in on one side, and the results are recorded."""
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING, override
+from typing import override
 
 import h2.config
 import h2.connection
@@ -23,11 +21,9 @@ from agent_sandbox.proxy.mitm.http_layer import Destination, Resumed
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.mitm.stream import TurnHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import NotReached
 from http2client import Http2Streams
 from http2client import fields as request_fields
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.upstream.dialler import NotReached
 
 HTTP2_FIELDS = request_fields("/x", "a.test", "POST", "http")
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)

@@ -7,8 +7,6 @@ frame comes back.
     python load_server.py leaf.pem
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

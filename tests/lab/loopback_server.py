@@ -1,17 +1,13 @@
 """A server on loopback: each connection has its own thread, and TLS if there is a certificate."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 
 class SelfClosing(ssl.SSLSocket):

@@ -1,7 +1,5 @@
 """A stream pair without a socket: a test feeds the reader, and the writer records."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import override
 

@@ -1,19 +1,12 @@
 """The meaning of the language by other means: no index, no merging, regular expressions on plain data."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from agent_sandbox.policy import Effect
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent_sandbox.policy import Operation, Request
-    from policy_strategies import Entry
+from agent_sandbox.policy import Effect, Operation, Request
+from policy_strategies import Entry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,16 +1,15 @@
 """The page of `agent-sandbox ui` on loopback, with a fake connection to a stack, and clients that send anything."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket
 import threading
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from agent_sandbox.cli.steps.ui.app import Server, StackApi
+from agent_sandbox.cli.steps.ui.app import Answers, Server, StackApi
 from agent_sandbox.cli.steps.ui.feed import Feed
 from agent_sandbox.cli.steps.ui.guard import ADDRESS
 from agent_sandbox.cli.steps.ui.serving import web_server
@@ -19,12 +18,6 @@ from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
 from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.runtime.proxy.reports import Grant, Question, Report, State, read_report
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
-
-    from agent_sandbox.cli.steps.ui.app import Answers
-
 
 NAME = "app-1"
 NOWHERE = Path("/nowhere")

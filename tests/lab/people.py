@@ -1,23 +1,17 @@
 """People who answer questions of a real stack: in `agent-sandbox watch` on a terminal, and in `agent-sandbox ui`."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
 from chromium import Chromium
+from real_stacks import Project
 from tmux import Tmux
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from real_stacks import Project
 
 PROGRAM = (sys.executable, "-P", "-m", "agent_sandbox")
 HEADLINE = "document.querySelector('#question-list h3')?.textContent === 'GET {url}'"

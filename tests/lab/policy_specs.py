@@ -1,16 +1,10 @@
 """Read a policy file `p` as its models, or its problems."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
-
-if TYPE_CHECKING:
-    from agent_sandbox.policy.file.spec import PolicySpec
 
 
 def read(text: str) -> PolicySpec:

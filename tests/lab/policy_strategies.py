@@ -1,18 +1,14 @@
 """Strategies for policies and requests that often collide, for the properties of the policy language."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect, Layer, Operation, Policy, PolicySpec, Request, compile_policy, decide
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 type Entry = dict[str, Any]
 

@@ -1,16 +1,12 @@
 """A receiver of messages on loopback, which answers as a test wants, or never."""
 
-from __future__ import annotations
-
 import queue
+import socket
 import threading
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 from loopback_server import Listening
-
-if TYPE_CHECKING:
-    import socket
-    from pathlib import Path
 
 OK = b"HTTP/1.1 204 No Content\r\n\r\n"
 SECONDS = 30.0

@@ -5,27 +5,22 @@ this program in the background, beside tests that need no engine. Before the fir
 for what the program is making, and makes what is still missing: what exists, the engine knows by its label.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import ROOT, CommandError, agent_sandbox, proxy_image, run
 from real_stacks import OWN_IMAGE, trust
 from turns import MARKS, PREPARED, STACKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 LABEL = "agent-sandbox-test.digest"
 

@@ -1,20 +1,16 @@
 """A proxy with a policy, and two servers that play all of its hosts: one with TLS, one without."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from capture_server import Capture
 from certificates import make_authority
 from changed_limits import limits_with
 from proxy_stand import ProxyProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 # For `sabotage`: tests need not wait as long as clients may take.
 HURRY = limits_with(body_seconds=1.0)

@@ -1,7 +1,5 @@
 """The real proxy as a process on loopback, and clients that send it any bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -11,16 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from agent_sandbox.proxy.control.client import ask
 from answering import SWITCH, Answering
 from changed_limits import limits_with
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 SECONDS = 30.0
 # The proxy's own limits are longer than the tests wait: what a test gets, it did not get because a time was over.

@@ -1,24 +1,20 @@
 """Real stacks on a real engine, and an internet that is a container on an internal network."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from agent_sandbox.cli.steps.trust_gate import checked_in_root, current_settings, remember
 from agent_sandbox.runtime.project.trust_store import open_store
 from certificates import make_authority
 from engine import ROOT, CommandError, agent_sandbox, run
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 LAB = ROOT / "tests" / "lab"
 # Each worker has its own stand-in for the internet, on a documentation network: what goes astray leads nowhere.

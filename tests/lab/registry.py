@@ -1,7 +1,5 @@
 """A registry on loopback that serves one image, made of bytes: its only program waits for a signal."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -10,10 +8,8 @@ import platform
 import tarfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Self, override
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
+from typing import Self, override
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 # pause(); exit(0), as Linux has it on each processor.

@@ -4,24 +4,20 @@ For a fixed list of responses, a file has what Node and Go read, so that every m
 python tests/lab/response_oracles.py writes the file anew, where both are installed (`make oracles`).
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil
 import subprocess
 import sys
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, Self, cast
+from typing import IO, NamedTuple, Self, cast
 
 import h11
 
 from response_shapes import ACCEPTED, REJECTED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FOLDER = Path(__file__).with_name("oracles")
 VERDICTS = FOLDER / "verdicts.json"

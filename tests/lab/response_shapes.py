@@ -3,8 +3,6 @@
 `FORGED` stands where one reader sees the end of a response and another its body: it must never reach a client.
 """
 
-from __future__ import annotations
-
 OK = b"HTTP/1.1 200 OK\r\n"
 FORGED = b"HTTP/1.1 200 OK\r\nX-Forged: yes\r\nContent-Length: 6\r\n\r\nforged"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"

@@ -1,18 +1,13 @@
 """The score and the report of the attacks in tests/attack/rows.yaml, row by row."""
 
-from __future__ import annotations
-
 import html
 import json
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS: Mapping[str, Mapping[str, list[str] | dict[str, str]]] = yaml.load(

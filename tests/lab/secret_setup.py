@@ -1,16 +1,10 @@
 """A proxy that `secret setup` talks to, and the policy that it edits."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from fake_docker import FakeDocker
 from fake_stack import trust, with_containers
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fake_docker import FakeDocker
 
 PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 

@@ -4,8 +4,6 @@ Nothing here depends on speed. Data on a pair of sockets has arrived when `send`
 neither side gets anything more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -14,10 +12,12 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast, override
+from pathlib import Path
+from typing import Any, cast, override
 
 from h2.exceptions import ProtocolError
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.ask.grant_book import Scope
 from agent_sandbox.proxy.audit.audit_log import AuditLog
@@ -25,6 +25,7 @@ from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.engine import Engine
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook, hook_table
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.limits import Limits
@@ -32,20 +33,14 @@ from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
+from agent_sandbox.proxy.tunnel import Tunnel
+from agent_sandbox.proxy.upstream.dialler import Dialler
 from asking_world import World
 from certificates import make_authority
 from http2client import Http2Streams
 from independent_parsers import read_by_h11
 from lane_stage import untrusting
 from tls_in_memory import TlsEnd
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from agent_sandbox.proxy.upstream.dialler import Dialler
 
 POLICY = """\
 version: 1

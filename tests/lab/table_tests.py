@@ -5,18 +5,13 @@ would make the unit tests a quarter slower. Use `parametrize` for rows that need
 `capsys`.
 """
 
-from __future__ import annotations
-
 import inspect
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    type Test = Callable[..., None]
+type Test = Callable[..., None]
 
 
 def each(names: str | tuple[str, ...], rows: Iterable[object]) -> Callable[[Test], Test]:

@@ -1,7 +1,5 @@
 """One end of a TLS connection in memory, without a socket or a task."""
 
-from __future__ import annotations
-
 import ssl
 from contextlib import suppress
 

@@ -1,17 +1,13 @@
 """A terminal of 80 by 24 in tmux: it runs a program, types keys, and returns the screen."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Self
 
 SECONDS = 60.0
 

@@ -1,18 +1,14 @@
 """A vendor's token endpoint and its client: each refresh token works once, and its second use signs everyone out."""
 
-from __future__ import annotations
-
 import json
+import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 from loopback_server import Listening
-
-if TYPE_CHECKING:
-    import socket
-    from pathlib import Path
 
 # Refreshes a token with less than five minutes left; with a lock file, one at a time. It writes the file in two pieces,
 # so readers can find half of it.

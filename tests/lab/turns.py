@@ -1,13 +1,8 @@
 """Which tests use the engine, what they need first, and which test file a worker of a whole run begins next."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # Whether to try what no change can wait for: every client in all ways, every agent, every language.
 NIGHTLY = bool(os.environ.get("NIGHTLY"))

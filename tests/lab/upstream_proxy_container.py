@@ -5,8 +5,6 @@ Standard library alone, so that any image with a Python runs it. One JSON line o
     python upstream_proxy_container.py --port 3128 --credentials me:secret
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import contextlib

@@ -4,24 +4,20 @@ Its network has one address, where a container plays every host outside: the use
 packet leaves.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 from certificates import make_authority
 from engine import ROOT, CommandError, agent_sandbox, proxy_image, run
 from isolated_engine import Machine
 from prepared import build_image
 from real_stacks import LAB
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 IMAGE, IMAGES = "agent-sandbox-test-day", ("base", "claude", "proxy")
 CLAUDE = f"{IMAGE}/claude"

@@ -1,22 +1,17 @@
 """A person who watches: the connection of `agent-sandbox watch` to the control socket, and the answers to questions."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self, override
+from collections.abc import Callable
+from typing import Any, Self, override
 
+from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.problems import Problem, UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
-    from agent_sandbox.runtime.proxy.reports import Question
+from agent_sandbox.runtime.proxy.reports import Question
 
 
 def await_threads(*names: str) -> None:

@@ -1,13 +1,8 @@
 """The parts of RFC 6455 that tests need: a handshake, its response, single frames."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import socket
+import socket
 
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 

@@ -4,14 +4,12 @@ Each pair of things that can be injected together is tried with each class of st
 a session token on its own may be read in a successful response: it is of no use without the secret key.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from base64 import b64encode
 from dataclasses import replace
 from itertools import combinations, product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -27,9 +25,6 @@ from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
 from agent_sandbox.proxy.wire.websocket_frames import TEXT, frame
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 PLACEHOLDERS = Placeholders(b"k" * 32)

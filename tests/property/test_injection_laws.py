@@ -4,15 +4,13 @@ They hold for each kind of credential and each way in which a value comes to the
 a time to live, whose client also asks for a new token.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
+from collections.abc import Callable
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from hypothesis import given
@@ -27,12 +25,7 @@ from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.redactable import folded
 from agent_sandbox.proxy.secrets.redaction import Redactor, redact
 from agent_sandbox.proxy.secrets.store import put_secret, put_sourced, uptime
-from agent_sandbox.proxy.wire.message import RequestHead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.proxy.wire.message import Fields
+from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 KEY_ID, SECRET = "AKIAREAL", "the-real-value-of-it"
 # Valid for every kind of credential.

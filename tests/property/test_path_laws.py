@@ -3,22 +3,14 @@
 An allow stays exact: a spelling that it does not name is not allowed.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
-from agent_sandbox.policy import Ambiguous, Effect, decide, parse_request
+from agent_sandbox.policy import Ambiguous, Decision, Effect, decide, parse_request
 from agent_sandbox.policy.decision import Cause
 from agent_sandbox.policy.http.path import BEHAVIOURS
-from policy_strategies import policy
+from policy_strategies import Entry, policy
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agent_sandbox.policy import Decision
-    from policy_strategies import Entry
 
 # How a client spells a path for a server with each behaviour.
 SPELLINGS: dict[str, Callable[[str], str]] = {

@@ -1,7 +1,5 @@
 """The law of AWS signatures: for any request, the proxy's signature equals that of AWS's own client."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 from botocore.auth import S3SigV4Auth, SigV4Auth

@@ -1,16 +1,11 @@
 """Fixtures of the shell tests. Their classes are in tests/lab/bash_harness.py."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from bash_harness import Shell, StandInProxy, stand_in_proxy, wired_shell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

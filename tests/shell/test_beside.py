@@ -1,13 +1,8 @@
 """beside.sh: the rules of a service's own firewall, and the handling of malformed variables."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 PARTS = "messages proxy beside rules names verify"
 BOX, WEB, CACHE = "198.51.100.2", "198.51.100.4", "198.51.100.5"

@@ -1,13 +1,8 @@
 """browsers.sh: with certutil, Chromium's store gets the proxy's current CA and keeps its other certificates."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bash_harness import Shell
+from bash_harness import Shell
 
 START = "trust_the_ca_in_browsers"
 # A fake of NSS's certutil. Its database has a line for each certificate: the nickname and the file's content.

@@ -1,11 +1,6 @@
 """caches.sh: Cargo's downloads are in ~/.cache, and existing files in ~/.cargo are kept."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 
 def test_downloads_of_cargo_are_linked_to_the_cache(shell: Shell) -> None:

@@ -1,7 +1,5 @@
 """images/project/close.py: no file of a finished image gives its caller the rights of another user."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,24 +1,18 @@
 """configure_mcp.py, mcp.sh: write the project's MCP servers to agents' settings and keep everything else."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from bash_harness import IMAGE
+from bash_harness import IMAGE, Shell
 from table_tests import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
-    from bash_harness import Shell
 
 
 def loaded() -> ModuleType:

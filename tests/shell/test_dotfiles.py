@@ -1,13 +1,8 @@
 """dotfiles.sh: every file of ~/.dotfiles is linked into ~, and existing files are kept."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bash_harness import Shell
+from bash_harness import Shell
 
 START = "remove_stale_dotfiles; link_dotfiles"
 KEPT = "the path already exists; move it away and restart the agent"

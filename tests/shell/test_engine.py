@@ -1,12 +1,8 @@
 """scripts/engine: only what is missing is installed, and every address comes from the machine's own sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 ENGINE = Path(__file__).resolve().parents[2] / "scripts" / "engine"
 SOURCE = f"source {ENGINE}; "

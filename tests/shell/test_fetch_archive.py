@@ -1,26 +1,20 @@
 """fetch-archive: download the agent's program over HTTPS and check the SHA-256 that its manifest names."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import io
 import ssl
 import tarfile
 import threading
-from typing import TYPE_CHECKING, override
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import override
 
 import pytest
 
-from bash_harness import IMAGE
+from bash_harness import IMAGE, Shell
 from certificates import make_authority
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from subprocess import CompletedProcess
-
-    from bash_harness import Shell
 
 PROGRAM = b"#!/bin/sh\necho 1.2.3\n"
 

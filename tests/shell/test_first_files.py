@@ -1,15 +1,10 @@
 """first_files.sh: initial settings of agents are copied unless the user has such a file."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bash_harness import Shell
+from bash_harness import Shell
 
 
 @pytest.fixture

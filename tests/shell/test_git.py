@@ -1,15 +1,10 @@
 """git in the sandbox: SSH addresses are fetched by https, or git suggests the https address at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import subprocess
 
 import pytest
 
-if TYPE_CHECKING:
-    import subprocess
-
-    from bash_harness import Shell, StandInProxy
+from bash_harness import Shell, StandInProxy
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,15 @@
 """images/agent/git: what git saves where the repository's settings are read-only, and settings that are neutral."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from bash_harness import IMAGE, Shell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def git(

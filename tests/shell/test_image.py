@@ -1,17 +1,12 @@
 """The built images: their size, what they do not contain, and their messages if they do not start."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from engine import agent_sandbox, run
 from real_stacks import make_network, remove_network
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.docker
 

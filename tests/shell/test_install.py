@@ -1,7 +1,5 @@
 """images/project/install: installs the packages of a project; a failure shows the installer's own message."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

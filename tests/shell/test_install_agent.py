@@ -1,20 +1,13 @@
 """install-agent: a package with another hash than the pinned one is not installed."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from bash_harness import IMAGE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bash_harness import Shell
+from bash_harness import IMAGE, Shell
 
 CONTENT = b"the package"
 HASH = f"sha512-{base64.b64encode(hashlib.sha512(CONTENT).digest()).decode()}"

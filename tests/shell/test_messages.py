@@ -1,11 +1,6 @@
 """messages.sh: the messages that a user reads when a container does not start."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 TRAP = """trap 'die_of_surprise "$?" firewall "$LINENO" "$BASH_COMMAND"' ERR; """
 

@@ -1,11 +1,6 @@
 """names.sh: the proxy is the only name server."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 PROXY = "AGENT_SANDBOX_PROXY=10.128.0.2:8080"
 

@@ -1,17 +1,13 @@
 """open-url: it asks the user's terminal to open a page, and says what to do where there is none."""
 
-from __future__ import annotations
-
 import base64
 import os
 import pty
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 URL = "https://auth.example.com/x?redirect_uri=http://localhost:1455"
 # Run a program as agents do: without the terminal as its own, in another session, and on pipes.

@@ -1,15 +1,9 @@
 """placeholders.sh: exports the placeholders of the proxy and keeps variables that are already set."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from agent_sandbox.proxy.secrets.placeholder import write_environment
-
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 
 @pytest.mark.parametrize(("before", "after"), [("", "sk-1"), ("export A_KEY=own;", "own"), ("export A_KEY=;", "sk-1")])

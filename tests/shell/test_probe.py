@@ -1,22 +1,17 @@
 """probe.py: which results count as closed and which as a leak, on loopback and with fake files of /proc."""
 
-from __future__ import annotations
-
 import errno
 import importlib.util
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 from bash_harness import IMAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 OWN = "eth0\t0053D90A\t00000000\t0001\t0\t0\t0\tF0FFFFFF\t0\t0\t0\n"

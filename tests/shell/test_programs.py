@@ -1,13 +1,8 @@
 """firewall and entrypoint: they run their steps in order, and sourcing them runs nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 STORIES = {
     "firewall": [

@@ -1,13 +1,8 @@
 """proxy.sh: the variables that become firewall rules contain only numbers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 
 def test_opens_only_the_port_of_the_address_by_default(shell: Shell) -> None:

@@ -1,11 +1,6 @@
 """ready.sh: the ready file exists after a start has finished, and not before."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 
 def test_mark_ready_creates_and_forget_ready_removes_the_file_if_it_exists(shell: Shell) -> None:

@@ -1,13 +1,8 @@
 """refusals.sh: the sets that count refused connections, and the route that leads other networks to them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 PARTS = "messages proxy beside refusals"
 ADDRESS, PORTS = "198.51.100.2:8080", "tcp/8080 udp/53"

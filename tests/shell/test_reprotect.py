@@ -1,20 +1,15 @@
 """reprotect.py: how it handles files and cgroups, tested without the right to mount."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from bash_harness import IMAGE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
 
 
 @pytest.fixture

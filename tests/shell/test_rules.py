@@ -1,13 +1,8 @@
 """rules.sh: the text of the rules, and their effect on a real kernel in a namespace of the test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; check_policies; "
 PARTS = "messages proxy beside rules"

@@ -1,13 +1,8 @@
 """sessions.sh: a signal from the host machine reaches only the command of one session."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from bash_harness import Shell
+from bash_harness import Shell
 
 # As the Docker engine starts it: as the leader of a process group.
 ENTER = "setsid bash -ec 'source {lib}; sessions={home}/sessions; record_session; env; exec {command}' & command=$!; "

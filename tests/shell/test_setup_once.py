@@ -1,21 +1,16 @@
 """setup_once.py: the script runs once in a container, is tried again after a failure, and always ends."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bash_harness import IMAGE
 from table_tests import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUNS = "agent-sandbox: running setup, once in this container"
 

@@ -1,9 +1,7 @@
 """trust.sh: the certificates of the image and of the proxy, in the places that programs read."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -11,10 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bash_harness import Shell
+from bash_harness import Shell
 
 # Debian 12's openssl cannot write Java's store: test_image.py checks the real store.
 STUBS = """

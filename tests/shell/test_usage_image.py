@@ -1,7 +1,5 @@
 """images/usage: installs the program from a registry with the expected hash; the program reads agents' files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.server
@@ -12,18 +10,16 @@ import os
 import sqlite3
 import tarfile
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, override
+from subprocess import CompletedProcess
+from types import ModuleType
+from typing import override
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from subprocess import CompletedProcess
-    from types import ModuleType
-
-    from bash_harness import Shell
+from bash_harness import Shell
 
 IMAGE = Path(__file__).resolve().parents[2] / "images" / "usage"
 PROGRAM = b"#!/bin/sh\necho 1.2.3\n"

@@ -1,15 +1,10 @@
 """verify.sh: a hole in the firewall or a proxy that does not deny stops the start."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import subprocess
 
 import pytest
 
-if TYPE_CHECKING:
-    import subprocess
-
-    from bash_harness import Shell, StandInProxy
+from bash_harness import Shell, StandInProxy
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; "
 PARTS = "messages proxy beside rules verify"

@@ -1,15 +1,10 @@
 """workspace.sh: reports a workspace that the agent cannot write; a protected path behind a link stops the start."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import subprocess
 
 import pytest
 
-if TYPE_CHECKING:
-    import subprocess
-
-    from bash_harness import Shell
+from bash_harness import Shell
 
 
 def test_prints_nothing_if_the_agent_can_write_the_workspace(shell: Shell) -> None:

@@ -1,20 +1,16 @@
 """No unit test reaches the engine, the network beyond loopback, or the settings of whoever runs it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_sandbox.runtime.compose import platforms
 from agent_sandbox.runtime.host import user_dirs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 CONNECT = socket.socket.connect

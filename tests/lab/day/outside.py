@@ -7,8 +7,6 @@ Runs in the image of this folder, in the network of the machine:
 Each request is one JSON line on stdout.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64

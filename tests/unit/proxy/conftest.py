@@ -1,20 +1,14 @@
 """Fixtures for the tests of several proxy modules."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from lane_stage import LaneStage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy
 
 
 @pytest.fixture

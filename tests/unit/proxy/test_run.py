@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import signal
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import dns.message
 import pytest
@@ -13,17 +11,13 @@ from msgspec.structs import replace
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy import run as subject
+from agent_sandbox.proxy.front.dns_sockets import Answer
 from agent_sandbox.proxy.front.listeners import Opened
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.source_pin import HELD_BACK
 from agent_sandbox.proxy.run import run
 from agent_sandbox.proxy.settings import Entrances, Settings
 from agent_sandbox.proxy.upstream.overrides import Override
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.proxy.front.dns_sockets import Answer
 
 
 class Server:

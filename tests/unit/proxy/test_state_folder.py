@@ -1,17 +1,12 @@
-from __future__ import annotations
-
 import os
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.state_folder import FOLDERS, prepare_state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 HINT = "remove it unless you know who made it, then start again"
 LINK = "a symbolic link, which could lead to another user's files"

@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,13 +8,11 @@ from agent_sandbox.images import proxy_name
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.traffic.record import Record
 from agent_sandbox.runtime.traffic.wanted import Wanted
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied
-
-if TYPE_CHECKING:
-    from agent_sandbox.runtime.traffic.record import Record
 
 READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy log --file /state/log/traffic.jsonl"
 LINES = (denied("GET https://a.test/"), "no json", denied("GET https://b.test/"))

@@ -1,9 +1,9 @@
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clones import (
@@ -26,9 +26,6 @@ from agent_sandbox.runtime.review.changes import find_changes
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 from fake_stack import trust
-
-if TYPE_CHECKING:
-    from agent_sandbox.backends.plan import Plan
 
 
 @pytest.fixture

@@ -1,24 +1,19 @@
 """The ports that a project file names, open as long as `run` or `shell` is attached."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps import kept_ports, ports_keeper
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.project.installed import read_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.backends.project import Project
 
 
 @pytest.fixture

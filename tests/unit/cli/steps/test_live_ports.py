@@ -1,15 +1,14 @@
 """Ports at a terminal: what starts to listen is reported, and what is typed is opened and closed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import os
 import pty
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, override
+from typing import override
 
 import pytest
 
@@ -19,9 +18,6 @@ from agent_sandbox.cli.steps.live_ports import as_text, talk
 from agent_sandbox.runtime.ports import reported
 from agent_sandbox.runtime.ports.forward import Forward, Ports
 from agent_sandbox.runtime.ports.relay import Relay
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOW = "type PORT or HERE:PORT to open one, -HERE to close it; Ctrl-C ends"
 

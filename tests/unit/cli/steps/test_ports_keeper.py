@@ -1,26 +1,21 @@
 """The process that relays the ports of a project, while `run` or `shell` is attached."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.backends.plan import HandOver
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import ports_keeper
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.ports import relay
 from agent_sandbox.runtime.ports.forward import Forward, Ports
 from agent_sandbox.runtime.project.installed import read_project
-
-if TYPE_CHECKING:
-    from agent_sandbox.backends.project import Project
 
 PARENT = 7
 BOX = HandOver(argv=(sys.executable, "-I", relay.__file__), cwd=Path("/"))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ipaddress import ip_network
 
 from agent_sandbox.policy.http.addresses import is_liftable, is_liftable_network, why_forbidden

@@ -1,25 +1,18 @@
-from __future__ import annotations
-
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from agent_sandbox.policy import decide
+from agent_sandbox.policy import Policy, decide
 from agent_sandbox.proxy.ask.asking import Asking
 from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.control.channel import Answer
 from agent_sandbox.proxy.exchange.exchange import open_exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from asking_world import HEAD, TUNNEL, request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.control.channel import Answer
 
 GET = request("GET https://new.test/x")
 

@@ -1,20 +1,13 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import decide
+from agent_sandbox.policy import Policy, decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for
 from agent_sandbox.proxy.ask.grant_book import CHECK_SECONDS, FULL, LONGEST_SECONDS, MOST, Scope, later
 from asking_world import World, request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 GET = request("GET https://new.test/x")
 

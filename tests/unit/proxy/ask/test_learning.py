@@ -1,20 +1,13 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Effect, decide
+from agent_sandbox.policy import Effect, Policy, decide
 from agent_sandbox.proxy.ask.learning import EXPIRED, LONGEST_SECONDS, Learning
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from asking_world import HEAD, TUNNEL, World, request
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 POLICY = """\
 domains:

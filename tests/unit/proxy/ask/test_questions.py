@@ -1,19 +1,12 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policy import decide
+from agent_sandbox.policy import Policy, decide
 from agent_sandbox.proxy.ask import questions as subject
 from agent_sandbox.proxy.ask.grant_book import MOST, Scope
 from agent_sandbox.proxy.limits import Limits
 from asking_world import World, request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 ASKS = "domains: [a.test]\ndeny: [bad.test]\nsettings: {ask: {timeout: 7}}"
 GET = "GET https://new.test/x"

@@ -1,16 +1,10 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.ask.verbs import answer_verb, state
 from asking_world import World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 
 @pytest.fixture

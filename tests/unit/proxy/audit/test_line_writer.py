@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import threading
 
 from agent_sandbox.proxy.audit.line_writer import LineWriter

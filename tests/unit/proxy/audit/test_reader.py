@@ -1,17 +1,12 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.audit.reader import LogReader, show, wanted
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def line(host: str, event: str = "request", decision: str = "deny") -> bytes:

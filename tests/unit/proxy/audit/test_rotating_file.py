@@ -1,15 +1,10 @@
-from __future__ import annotations
-
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_drops_the_oldest_lines_when_the_files_are_full(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-from __future__ import annotations
-
 import asyncio
 import select
-from typing import TYPE_CHECKING
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from OpenSSL import SSL
@@ -13,13 +13,8 @@ from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
 from lane_stage import SECURE, Pair, pair_of_sockets, untrusting
 
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    type Kind = Callable[[Path], Awaitable[Both]]
-    type Both = tuple[ByteStream, asyncio.StreamReader, asyncio.StreamWriter]
+type Kind = Callable[[Path], Awaitable[Both]]
+type Both = tuple[ByteStream, asyncio.StreamReader, asyncio.StreamWriter]
 
 MANY = b"x" * (4 * 1024 * 1024)
 MOVED: list[str] = []

@@ -1,14 +1,14 @@
-from __future__ import annotations
-
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from OpenSSL import SSL
 
-from agent_sandbox.policy import Effect, parse_request
+from agent_sandbox.policy import Effect, Policy, parse_request
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.connection import upstream as subject
@@ -20,21 +20,14 @@ from agent_sandbox.proxy.exchange.steps import Steps
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.redaction import secret_encodings
 from agent_sandbox.proxy.tls.contexts import ServerTls
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError
 from agent_sandbox.proxy.wire.message import RequestHead
 from certificates import make_authority
-from lane_stage import OPEN, PLAIN, SECURE, YES, LaneStage
+from lane_stage import OPEN, PLAIN, SECURE, YES, LaneStage, Pair
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from lane_stage import Pair
-
-    type Stage = Callable[..., LaneStage]
-    type Serve = Callable[[Pair], Coroutine[Any, Any, None]]
+type Stage = Callable[..., LaneStage]
+type Serve = Callable[[Pair], Coroutine[Any, Any, None]]
 
 HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 80, b"http")
 REQUEST = parse_request(scheme="http", host="a.test", port=80, method="GET", target="/x")

@@ -1,19 +1,14 @@
-from __future__ import annotations
-
 import io
 import json
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.control.bridge import bridge
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_lines_are_copied_both_ways_until_stdin_ends(tmp_path: Path) -> None:

@@ -1,19 +1,14 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import socket
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.control.channel import Reply, answer_question, serve_control
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 async def echo(question: Mapping[str, object]) -> dict[str, object]:

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,6 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.control.channel import serve_control
 from agent_sandbox.proxy.control.client import ask
 from imports import brought_along
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 async def echo(question: Mapping[str, object]) -> dict[str, object]:

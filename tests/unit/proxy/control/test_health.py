@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,10 +9,7 @@ from agent_sandbox.proxy.control import client
 from agent_sandbox.proxy.control import health as subject
 from agent_sandbox.proxy.control.health import sickness
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    type Diagnose = Callable[[Mapping[str, object], bytes | None], list[str]]
+type Diagnose = Callable[[Mapping[str, object], bytes | None], list[str]]
 
 BLOCKED = b"HTTP/1.1 403 Forbidden\r\nX-Agent-Sandbox: blocked\r\n\r\n"
 VALID = {"policy": {"valid": True, "problems": []}}

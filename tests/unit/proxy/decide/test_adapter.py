@@ -1,19 +1,12 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Ambiguous, Policy, parse_request
+from agent_sandbox.policy import Ambiguous, Policy, Request, parse_request
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.header_fields import end_to_end
 from agent_sandbox.proxy.wire.message import RequestHead
 from table_tests import each
-
-if TYPE_CHECKING:
-    from agent_sandbox.policy import Request
 
 POLICY = Policy.deny_all("x")
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)

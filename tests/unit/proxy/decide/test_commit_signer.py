@@ -1,15 +1,14 @@
 """Requests for signatures: which the proxy answers, with which key, and how many."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Effect, parse_request
+from agent_sandbox.policy import Effect, Policy, Request, parse_request
 from agent_sandbox.proxy.decide.commit_signer import (
     LONGEST_AGO,
     MOST,
@@ -22,12 +21,6 @@ from agent_sandbox.proxy.secrets.store import put_secret, put_sourced, put_unres
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy, Request
 
 OWN, NAME = "agent-sandbox.internal", "git.signing-key"
 LINES = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).splitlines()

@@ -1,8 +1,8 @@
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -10,15 +10,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Decision, Effect, Policy, compile_policy, decide_connect, parse_request
+from agent_sandbox.policy import Decision, Effect, Policy, Request, compile_policy, decide_connect, parse_request
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
-from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.decide.enforcer import Enforcer, _refusal
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
@@ -29,6 +30,7 @@ from agent_sandbox.proxy.exchange.exchange import (
     Exchange,
     Outcome,
     OverBudget,
+    Spend,
     open_exchange,
 )
 from agent_sandbox.proxy.exchange.waiting import Waiting
@@ -41,15 +43,6 @@ from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from agent_sandbox.policy import Request
-    from agent_sandbox.policy.engine.rule_set import Budgeted
-    from agent_sandbox.proxy.ask.questions import Questions
-    from agent_sandbox.proxy.exchange.exchange import Spend
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 RULES = "domains: [{host: a.test, rules: [{methods: [GET], path: {prefix: /api/}}]}]"

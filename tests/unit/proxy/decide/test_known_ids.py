@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -14,9 +12,6 @@ from agent_sandbox.proxy.decide.known_ids import KnownIds
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TUNNEL = Tunnel(client="192.0.2.1", carries=Carries.TLS, host="api.github.com", port=443)
 HEAD = RequestHead(b"POST", b"/graphql", b"HTTP/1.1", (), b"", "api.github.com", 443)

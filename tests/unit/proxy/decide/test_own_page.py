@@ -1,22 +1,16 @@
 """The page about the sandbox: what it says, and that nothing of it leaves."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
-from agent_sandbox.policy import parse_request
+from agent_sandbox.policy import Policy, Request, parse_request
+from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.proxy.decide.own_page import DENIALS, RULES, OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy, Request
-    from agent_sandbox.policy.engine.rule_set import RuleSet
-    from agent_sandbox.proxy.exchange.denial import Page
+from agent_sandbox.proxy.exchange.denial import Page
 
 OWN = "agent-sandbox.internal"
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import parse_request
 from agent_sandbox.proxy.decide.probes import event_of_denial

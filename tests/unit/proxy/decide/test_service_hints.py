@@ -1,16 +1,11 @@
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from agent_sandbox.policy import Policy, parse_request
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOTHING = Policy.deny_all("nothing is allowed yet")
 GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")

@@ -1,16 +1,10 @@
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.decide.warmup import BODIES, PARSER, warm_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 ASKING = "domains: [{host: a.test, rules: [{graphql: {query: [viewer]}}]}]"
 

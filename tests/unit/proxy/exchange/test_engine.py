@@ -1,14 +1,10 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.upstream.dialler import Dialler
 from layer_harness import hooks_of
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.upstream.dialler import Dialler
 
 
 def test_crowded_is_the_number_of_sessions_divided_by_the_limit() -> None:

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -32,11 +29,8 @@ from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
 from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-from agent_sandbox.proxy.wire.message import RequestHead
+from agent_sandbox.proxy.wire.message import Fields, RequestHead
 from table_tests import each
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.wire.message import Fields
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 HEAD = RequestHead(b"GET", b"/x?y", b"HTTP/1.1", ((b"Accept", b"application/json"),), b"", "b.test", 80, b"http")

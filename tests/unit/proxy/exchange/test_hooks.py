@@ -1,11 +1,5 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from agent_sandbox.proxy.exchange.hooks import hook, hook_table
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.tunnel import Tunnel
+from agent_sandbox.proxy.tunnel import Tunnel
 
 
 class First:

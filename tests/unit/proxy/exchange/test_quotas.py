@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Origin
@@ -16,9 +14,6 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 from table_tests import each
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Clock:

@@ -1,21 +1,14 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Decision, Effect, parse_request
+from agent_sandbox.policy import Decision, Effect, Policy, parse_request
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, open_exchange
 from agent_sandbox.proxy.exchange.review import outlived, revoke
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 443, b"https")
 REQUEST = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")

@@ -1,21 +1,16 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.steps import NOT_DECIDED, Steps
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.wire.message import RequestHead
 from lane_stage import PLAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.proxy.audit.record import AuditRecord
 
 HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 80, b"http")
 

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +16,8 @@ from agent_sandbox.proxy.exchange.tool_list import (
     tool_filter,
     why_not_filtered,
 )
+from agent_sandbox.proxy.wire.message import Fields
 from table_tests import each
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.wire.message import Fields
 
 TOOLS = b'{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "a", "x": "\xc3\xa9"}, {"name": "b"}], "c": 1}}'
 SHOWN = b'{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "a", "x": "\\u00e9"}], "c": 1}}'

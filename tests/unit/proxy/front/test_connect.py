@@ -1,18 +1,12 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 
 def decide(target: str, policy: Policy, fields: str = "") -> Opened:

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import dns.flags
 import dns.message
@@ -10,13 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.front.dns import NameServer, decide_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.audit.record import AuditRecord
 
 HERE = "10.0.0.2"
 CLIENT = "10.0.0.3"

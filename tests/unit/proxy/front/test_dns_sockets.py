@@ -1,17 +1,13 @@
-from __future__ import annotations
-
+import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import pytest
 
 from agent_sandbox.proxy.front import dns_sockets as subject
 from agent_sandbox.proxy.front.dns_sockets import OverTcp, OverUdp
 from imports import brought_along
 from memory_streams import memory_streams
-
-if TYPE_CHECKING:
-    import asyncio
-
-    import pytest
 
 
 def test_starting_the_proxy_does_not_import_the_dns_library() -> None:

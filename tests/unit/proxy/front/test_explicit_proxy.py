@@ -1,35 +1,30 @@
-from __future__ import annotations
-
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
 from agent_sandbox.proxy.lane import choice
 from agent_sandbox.proxy.lane.choice import CannotServeError
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import Dialler
 from agent_sandbox.proxy.upstream.pool import ServerPool
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from client_hellos import hello
 from layer_harness import hooks_of
 from memory_streams import memory_streams
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from agent_sandbox.proxy.audit.record import AuditRecord
-    from agent_sandbox.proxy.net.peekable_reader import PeekableReader
-    from agent_sandbox.proxy.upstream.dialler import Dialler
 
 CONNECT = b"CONNECT a.test:443 HTTP/1.1\r\n\r\n"
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -9,9 +7,6 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.http1_head import BadHeadError
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from memory_streams import lead_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HEAD = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 SHORT = Limits(head_seconds=0.05, hello_seconds=0.05, hello_bytes=4)

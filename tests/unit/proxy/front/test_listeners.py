@@ -1,19 +1,14 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from agent_sandbox.proxy.front import listeners as subject
 from agent_sandbox.proxy.front.dns_sockets import OverUdp
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import open_entrances
 from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.settings import Entrances
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 
 TRANSPARENT = TransparentProxy(
     cast("ExplicitProxy", None), cast("Any", None), limits=cast("Any", None), record=lambda _: None

@@ -1,26 +1,20 @@
-from __future__ import annotations
-
+import asyncio
 import json
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import decide_connect
+from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, Opening
 from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
 from client_hellos import hello
 from memory_streams import lead_of, memory_streams
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.audit.record import AuditRecord
-    from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, Opening
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 

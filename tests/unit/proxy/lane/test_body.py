@@ -1,18 +1,14 @@
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import h11
 import pytest
 
 from agent_sandbox.proxy.lane.body import Body, chunk, head_bytes, is_chunked, request_body, response_body
+from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
+from agent_sandbox.proxy.wire.http1_head import Body as Size
 from agent_sandbox.proxy.wire.http1_head import BodyEnd
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
-    from agent_sandbox.proxy.wire.http1_head import Body as Size
 
 
 class Stream:

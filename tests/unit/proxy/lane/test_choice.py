@@ -1,28 +1,21 @@
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import decide_connect
+from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.lane import choice
 from agent_sandbox.proxy.lane.choice import CannotServeError, gets_http2, open_session
 from agent_sandbox.proxy.lane.session import LaneSession
 from agent_sandbox.proxy.mitm.session import Session
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from lane_stage import OPEN, PLAIN, SECURE, LaneStage, pair_of_sockets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.tunnel import Tunnel
 
 
 def real_hello(*protocols: str) -> bytes:

@@ -1,17 +1,17 @@
-from __future__ import annotations
-
 import asyncio
 import time
 import zlib
+from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, override
+from typing import override
 
 import pytest
 
 from agent_sandbox.policy.match.credential_kind import KINDS
+from agent_sandbox.proxy.connection.byte_stream import ByteStream
 from agent_sandbox.proxy.decide.streamer import Streamer
-from agent_sandbox.proxy.exchange.exchange import OverBudget
+from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import relay as subject
@@ -19,20 +19,14 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.tunnel import Tunnel
+from agent_sandbox.proxy.wire.http1_head import Body
+from agent_sandbox.proxy.wire.http1_head import ResponseHead as ReadHead
 from agent_sandbox.proxy.wire.message import ResponseHead
 from lane_stage import GET, OK, SECONDS, LaneStage, ReturnsNothing
 from layer_harness import LetThrough
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.proxy.connection.byte_stream import ByteStream
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from agent_sandbox.proxy.wire.http1_head import Body
-    from agent_sandbox.proxy.wire.http1_head import ResponseHead as ReadHead
-
-    type Stage = Callable[..., LaneStage]
+type Stage = Callable[..., LaneStage]
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, override
+from typing import override
 
 import pytest
 
@@ -14,17 +13,13 @@ from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import serving as subject
 from agent_sandbox.proxy.lane.relay import Relay
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
 from lane_stage import GET, OK, OPEN, LaneStage, ReturnsNothing
 from layer_harness import Deny, LetThrough, Wait
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.proxy.tunnel import Tunnel
-
-    type Stage = Callable[..., LaneStage]
+type Stage = Callable[..., LaneStage]
 
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n"
 DENIED = b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n"

@@ -1,29 +1,23 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, override
+from collections.abc import Callable
+from pathlib import Path
+from typing import override
 
 import pytest
 
-from agent_sandbox.policy import parse_request
+from agent_sandbox.policy import Policy, parse_request
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import session as subject
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
+from agent_sandbox.proxy.tunnel import Tunnel
 from lane_stage import GET, OK, SECURE, YES, LaneStage, untrusting
 from layer_harness import Deny, LetThrough
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.tunnel import Tunnel
-
-    type Stage = Callable[..., LaneStage]
+type Stage = Callable[..., LaneStage]
 
 REFUSED = b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n"
 

@@ -1,21 +1,15 @@
 """A stage for clients that get HTTP/2."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.tls.contexts import HTTP1
 from http2_stage import Http2Stage, chosen
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from agent_sandbox.policy import Policy
-
-    type Stage = Callable[..., Http2Stage]
+type Stage = Callable[..., Http2Stage]
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from layer_harness import Wire
 

@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING, override
+from pathlib import Path
+from typing import override
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -17,9 +16,6 @@ from agent_sandbox.proxy.mitm import bulk_tls
 from agent_sandbox.proxy.mitm.bulk_tls import BulkServerTls
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BODY = bytes(range(256)) * 1024  # sixteen records
 

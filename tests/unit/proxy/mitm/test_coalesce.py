@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mitmproxy.connection import Server
 from mitmproxy.proxy.commands import CloseConnection, Command, SendData
 

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import gc
 import weakref
-from typing import TYPE_CHECKING, override
+from typing import override
 
 import pytest
 from mitmproxy import http
@@ -11,16 +9,13 @@ from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import Outcome
+from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.flows import NOT_DECIDED, ExchangeOwner, FlowHooks, deny
 from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
 from layer_harness import LetThrough, Wait, Wire, hooks_of
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.exchange.exchange import Exchange
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -1,9 +1,9 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
+from mitmproxy import http
 from mitmproxy.flow import Error
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._hooks import (
@@ -24,15 +24,9 @@ from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.mitm.stream import MalformedHook
+from agent_sandbox.proxy.tls.contexts import TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from layer_harness import LetThrough
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mitmproxy import http
-
-    from agent_sandbox.proxy.tls.contexts import TlsStart
 
 TLS = ("tls_start_client", "tls_start_server")
 TUNNEL = Tunnel(client="", carries=Carries.HTTP, host="a.test", port=80)

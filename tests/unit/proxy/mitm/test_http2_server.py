@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from h2.settings import SettingCodes
 

@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, cast, override
+from collections.abc import Callable
+from typing import cast, override
 
 import pytest
 from mitmproxy.connection import Client, ConnectionState
@@ -9,35 +8,31 @@ from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from OpenSSL import SSL
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.http_layer import NOT_HTTP2, Destination, PolicyReplaced, RejectionTls, StrictHttpLayer
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
 from agent_sandbox.proxy.wire.message import ResponseHead
+from http2_stage import Http2Stage
 from http2client import fields as request_fields
 from lane_stage import OK
 from layer_harness import PLAIN, Deny, LetThrough, Malformed, Wait, Wire, goaway, requests_at, server_end
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.exchange.waiting import Waiting
-    from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from http2_stage import Http2Stage
-
-    type Stage = Callable[..., Http2Stage]
+type Stage = Callable[..., Http2Stage]
 
 HTTP2_OK = [(":status", "204")]
 

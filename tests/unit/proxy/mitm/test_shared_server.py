@@ -1,13 +1,13 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 from mitmproxy.connection import Server
 from msgspec.structs import replace
 
 from agent_sandbox.policy import parse_request
+from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.proxy.connection.upstream import OtherProtocolError, Upstream, from_pool, secrets_of
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.exchange.waiting import Waiting
@@ -26,17 +26,10 @@ from agent_sandbox.proxy.tls.contexts import HTTP1
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.wire.http1_head import parse_response
 from agent_sandbox.proxy.wire.message import RequestHead
-from http2_stage import chosen
-from lane_stage import PLAIN, YES
+from http2_stage import Http2Stage, chosen
+from lane_stage import PLAIN, YES, Pair
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy.engine.rule import Rule
-    from http2_stage import Http2Stage
-    from lane_stage import Pair
-
-    type Stage = Callable[..., Http2Stage]
+type Stage = Callable[..., Http2Stage]
 
 HEAD = RequestHead(b"GET", b"/x", b"HTTP/2.0", (), b"", "a.test", 80, b"http")
 REQUEST = parse_request(scheme="http", host="a.test", port=80, method="GET", target="/x")

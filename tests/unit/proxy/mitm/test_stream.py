@@ -1,12 +1,12 @@
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json
 from collections import deque
-from typing import TYPE_CHECKING, override
+from collections.abc import Callable
+from typing import override
 
 import pytest
+from mitmproxy import http
 from mitmproxy.http import Headers
 from mitmproxy.proxy import events
 from mitmproxy.proxy.layers.http._events import ResponseTrailers
@@ -15,29 +15,20 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
-from agent_sandbox.proxy.exchange.exchange import OverBudget
+from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.flows import FlowHooks
+from agent_sandbox.proxy.mitm.flows import ExchangeOwner, FlowHooks
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached, Refused
-from http2_stage import chosen
+from http2_stage import Http2Stage, Http2Talk, chosen
 from layer_harness import Deny, LetThrough, Wait, Wire, goaway, requests_at, server_end
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mitmproxy import http
-
-    from agent_sandbox.proxy.exchange.exchange import Exchange
-    from agent_sandbox.proxy.mitm.flows import ExchangeOwner
-    from agent_sandbox.proxy.tunnel import Tunnel
-    from http2_stage import Http2Stage, Http2Talk
-
-    type TwoKinds = Callable[..., Http2Stage]
+type TwoKinds = Callable[..., Http2Stage]
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HALF = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter, Place

@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from agent_sandbox.proxy.net.fair_scheduler import (
     batch,
 )
 from lane_stage import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SECONDS = 30.0
 

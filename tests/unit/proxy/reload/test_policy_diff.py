@@ -1,13 +1,7 @@
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.reload.policy_diff import Change, change
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 
 def test_the_summary_lists_changed_rules_with_their_origins(policy: Callable[[str], Policy]) -> None:

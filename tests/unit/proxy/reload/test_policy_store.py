@@ -1,8 +1,6 @@
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.policy.decision import Origin
@@ -12,9 +10,6 @@ from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.upstream import Upstream, UpstreamProxy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PROBLEM = Problem(where="policy.yaml:2:1", what="unknown key", hint="did you mean x?")
 FILE = Path("policy.yaml")

@@ -1,7 +1,5 @@
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,9 +7,6 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.proxy.reload.settings_diff import settings_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 THROUGH = "all allowed requests go through http://{}.corp.example:3128, except near.example  (policy.yaml:2)"
 UPSTREAM = "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128', no_proxy: [near.example]}}}}"

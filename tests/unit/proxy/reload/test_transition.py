@@ -1,23 +1,17 @@
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, override
+from collections.abc import Callable
+from pathlib import Path
+from typing import override
 
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Effect, Origin, parse_request
+from agent_sandbox.policy import Effect, Origin, Policy, parse_request
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.reload.transition import ConnectionRegistry, PolicyTransition
 from certificates import make_authority
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy
 
 GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
 

@@ -1,19 +1,12 @@
-from __future__ import annotations
-
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import layer_beside, load_policy
 from agent_sandbox.policyfile.resolved import TOOLS
-from agent_sandbox.proxy.reload.watch import files_of, identity, watch
+from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from certificates import make_authority
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.proxy.reload.watch import Identity
 
 
 class Desk:

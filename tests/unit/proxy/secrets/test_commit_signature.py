@@ -1,10 +1,8 @@
 """The signatures of commits: what counts as a commit, and that OpenSSH accepts what is signed."""
 
-from __future__ import annotations
-
 import subprocess
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -15,9 +13,6 @@ from hypothesis import strategies as st
 
 from agent_sandbox.proxy.secrets.commit_signature import Commit, NotSignedError, parse_commit, parse_key
 from table_tests import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HASH = b"4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 COMMIT = b"tree %s\nauthor A <a@example.com> 1 +0000\ncommitter Me <me@example.com> 2 -0130\n\na\n" % HASH

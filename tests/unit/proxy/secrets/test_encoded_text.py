@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import product
 
 from agent_sandbox.proxy.secrets.encoded_text import PART, ExactFinder, FoldedFinder, FoldedText, HexFinder, HexText

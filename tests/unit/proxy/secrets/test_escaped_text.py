@@ -1,7 +1,5 @@
 """What a search costs. What it finds is in the tests of redaction and in its laws."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText, TextFinder

@@ -1,7 +1,5 @@
-from __future__ import annotations
-
+from collections.abc import Callable
 from string import printable, punctuation
-from typing import TYPE_CHECKING
 
 from agent_sandbox.proxy.secrets.escapes import (
     LEADS,
@@ -16,9 +14,6 @@ from agent_sandbox.proxy.secrets.escapes import (
     unescaped,
 )
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHARS = [ord(char) for char in printable if char == " " or char.isprintable()]
 

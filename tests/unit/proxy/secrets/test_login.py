@@ -1,13 +1,12 @@
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import parse_request
+from agent_sandbox.policy import Request, parse_request
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.secrets import login as subject
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
@@ -22,11 +21,6 @@ from agent_sandbox.proxy.secrets.store import (
     uptime,
 )
 from table_tests import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.policy import Request
 
 TOKEN = "sk-ant-oat01-the-real-token"
 PLACEHOLDERS = Placeholders(b"k" * 32)

@@ -1,12 +1,11 @@
-from __future__ import annotations
-
 import subprocess
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.injection import Credential
 from agent_sandbox.proxy.secrets.placeholder import (
     GIT_SETTINGS,
@@ -18,11 +17,6 @@ from agent_sandbox.proxy.secrets.placeholder import (
     write_git_settings,
 )
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent_sandbox.policy import Policy
 
 KEY = Credential(header="x-api-key", secret="key", kind="raw", env="A_KEY", prefix="sk-ant-api03-")
 OTHER = Credential(header="authorization", secret="other", env="B_TOKEN")

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 import errno
 import json
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -33,9 +31,6 @@ from agent_sandbox.proxy.secrets.store import (
 )
 from agent_sandbox.proxy.secrets.uses import Refusal
 from table_tests import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VALUE = "correct horse"
 put_from_file = partial(put_sourced, source="file")

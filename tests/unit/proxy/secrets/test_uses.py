@@ -1,14 +1,9 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.secrets.uses import Refusal, Used, Uses, read_uses, uses_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ONE, OTHER = (SecretUse(secret=name, kind="raw", source="env", age=0.0) for name in ("one", "other"))
 HOST = "a.test"

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import stat
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -12,9 +10,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from agent_sandbox.proxy.tls.authority import Authority, load_authority, now_utc
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from OpenSSL import SSL
 
 from agent_sandbox.proxy.tls.failure import REASONS, UNKNOWN, explain, explain_client, why_failed

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Any, cast, override
+from typing import Any, cast, override
 
 import pytest
 from msgspec.structs import replace
@@ -16,13 +15,8 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.upstream import dialler as subject
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
 from agent_sandbox.proxy.upstream.overrides import Override
-from agent_sandbox.proxy.upstream.proxy_connect import ProxyEndpoint
+from agent_sandbox.proxy.upstream.proxy_connect import ProxyEndpoint, Streams
 from memory_streams import MemoryTransport, memory_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 LIMITS = Limits(resolve_seconds=0.01, connect_seconds=0.01)
 

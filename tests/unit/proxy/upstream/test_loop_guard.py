@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from agent_sandbox.proxy.upstream.loop_guard import LoopGuard

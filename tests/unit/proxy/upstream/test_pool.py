@@ -1,17 +1,12 @@
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.upstream.pool import MOST_REMEMBERED, Server, ServerPool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 A, B = Server(True, "a.test", 443), Server(True, "b.test", 443)  # noqa: FBT003 - with TLS
 OLD, NEW = Policy.deny_all("old"), Policy.deny_all("old")

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import ssl
 from base64 import b64encode
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,6 @@ from agent_sandbox.proxy.upstream import proxy_connect as subject
 from agent_sandbox.proxy.upstream.proxy_connect import NoTunnelError, connect_over_tls, open_tunnel
 from certificates import make_authority
 from memory_streams import memory_streams
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 QUESTION = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
 OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -1,21 +1,15 @@
-from __future__ import annotations
-
 import ssl
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.upstream import CREDENTIALS
 from agent_sandbox.policyfile import layer_beside, load_policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector, read_credentials
 from certificates import make_authority
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.policy import Policy
 
 UPSTREAM = "settings: {upstream: {proxy: 'https://proxy.corp.example:3129', no_proxy: [near.example]}}\n"
 

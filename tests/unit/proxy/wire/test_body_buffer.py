@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from h11._receivebuffer import ReceiveBuffer
 
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from hpack import Decoder, HeaderTuple, HPACKDecodingError, OversizedHeaderListError
 

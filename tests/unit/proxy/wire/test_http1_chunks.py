@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import h11
 import pytest
 from h11._receivebuffer import ReceiveBuffer

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -18,9 +16,6 @@ from agent_sandbox.proxy.wire.http1_head import (
     parse_response,
 )
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LIMITS = Limits(head_bytes=100, head_fields=3)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, closes, has_field, names_of, value_of

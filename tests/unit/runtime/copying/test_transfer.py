@@ -1,22 +1,15 @@
 """Copies with a real, possibly hostile process as the end in the sandbox."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.runtime.copying import transfer
-from agent_sandbox.runtime.copying.transfer import file_to_sandbox, from_sandbox, to_sandbox
+from agent_sandbox.runtime.copying.transfer import Within, file_to_sandbox, from_sandbox, to_sandbox
 from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError, opened
 from table_tests import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_sandbox.runtime.copying.transfer import Within
 
 NOT_A_COPY = "the sandbox sent an invalid copy"
 LINK = [("link", "symbolic links are not copied")]

@@ -1,7 +1,5 @@
 """Both ends of a copy, without a process between them. The sender may be hostile, and so may the files here."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +9,8 @@ from agent_sandbox.runtime.doctor import link_mtu
 from agent_sandbox.runtime.doctor.upstream import requests
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
+from fake_docker import FakeDocker
 from fake_stack import with_containers
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fake_docker import FakeDocker
 
 INTERCEPTED = fail(
     "requests",

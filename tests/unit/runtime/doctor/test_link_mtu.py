@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +9,6 @@ from agent_sandbox.runtime.doctor import link_mtu as subject
 from agent_sandbox.runtime.doctor.link_mtu import link_mtu
 from capture_server import Capture
 from certificates import make_authority
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SRC = Path(subject.__file__).parents[3]
 # A link in a network namespace of its own that drops packets without a word; a frame is 14 bytes longer.

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -8,16 +6,14 @@ import signal
 import termios
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
 
 import pytest
 
 from agent_sandbox.runtime.host import pty_session as subject
 from agent_sandbox.runtime.host.pty_session import PtySession
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 # Sequences that end an incomplete string of the program, and that reset modes which could hide the question.
 ENDS, PLAIN = re.escape(subject.CANCEL), re.escape(subject.PLAIN)

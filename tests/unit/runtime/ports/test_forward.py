@@ -1,7 +1,5 @@
 """Ports of this machine, forwarded to relay.py in another process."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
@@ -11,16 +9,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.ports import forward as module
 from agent_sandbox.runtime.ports.forward import ADDRESS, ADDRESS_6, Forward, Ports, forward
-
-if TYPE_CHECKING:
-    from agent_sandbox.runtime.ports.relay import Relay
+from agent_sandbox.runtime.ports.relay import Relay
 
 BOX = (sys.executable, "-I", str(Path(module.__file__).with_name("relay.py")))
 

@@ -1,12 +1,10 @@
 """The relay between two ends in one process, and with an end that the agent controls."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -29,9 +27,6 @@ from agent_sandbox.runtime.ports.relay import (
     Relay,
     connect,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
 type Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -1,7 +1,5 @@
 """Reports of a container, which the agent can forge."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,15 +1,11 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats import foreign
 from agent_sandbox.runtime.project.documents import read_document
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = "name: app\nlist: [1, yes]\nnothing:\n"
 DOCUMENT = {"name": "app", "list": ["1", "yes"], "nothing": ""}

@@ -1,7 +1,5 @@
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,13 +7,9 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.sources import github_app as subject
 from agent_sandbox.runtime.sources.fetch import Host, fetch
 from agent_sandbox.runtime.sources.github_app import FORM, NoTokenError, parse_app
+from agent_sandbox.runtime.sources.value import Fetched
 from github_app import APP, LIFE, GitHub, github
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from agent_sandbox.runtime.sources.value import Fetched
 
 AGAIN = "agent-sandbox secret sync tries again"
 SETTINGS = "change that in the settings of the app, and accept it where the app is installed"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any

@@ -1,12 +1,11 @@
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 import subprocess
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +15,6 @@ from agent_sandbox.runtime.sources import login_host as subject
 from agent_sandbox.runtime.sources.fetch import Host
 from agent_sandbox.runtime.sources.login_host import Clock, NoLoginError, current_login, read_login
 from token_endpoint import TokenEndpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 LOGIN = Login(
     service="a",

@@ -1,20 +1,13 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.steps.on_terminal.image_question import FOLDER, ImageQuestion
 from agent_sandbox.runtime.copying.tree import RefusedError
-from agent_sandbox.runtime.terminal.image import image_of
+from agent_sandbox.runtime.terminal.image import Image, image_of
 from agent_sandbox.runtime.terminal.paste_reader import pasted
 from table_tests import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent_sandbox.runtime.terminal.image import Image
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 CTRL_V = b"\x16"

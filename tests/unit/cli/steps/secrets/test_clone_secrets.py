@@ -1,13 +1,11 @@
-from __future__ import annotations
-
 import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.remove import remove
 from agent_sandbox.cli.steps.secrets import take_effect as effects
@@ -20,11 +18,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.secrets import Held
 from agent_sandbox.runtime.sources.recipes import recipes_of
 from clone_worlds import with_clones
+from fake_docker import FakeDocker
 from fake_stack import with_running
-
-if TYPE_CHECKING:
-    from agent_sandbox.backends.project import Project
-    from fake_docker import FakeDocker
 
 VALUE = "correct-horse-battery"
 SECRET = Bound(name="a", hosts=("a.test",))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from agent_sandbox.cli.steps.watching.backlog import Backlog
 
 
