@@ -5,18 +5,20 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import override
+from typing import TYPE_CHECKING, override
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 import branch_cover
 import durations
 import score
 from engine import CommandError
 from turns import NIGHTLY, ON_THE_ENGINE, best_for, turn
+
+if TYPE_CHECKING:  # `make test-lowest` runs without it
+    from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
 # The parent process may ignore signals, as `nohup` and background jobs do. Programs that the tests start would
 # inherit that, and a shell cannot trap what was ignored when it started.
