@@ -11,6 +11,8 @@ from mitmproxy.proxy.layer import Layer
 from mitmproxy.proxy.layers.http._events import RequestData, ResponseData
 from mitmproxy.proxy.layers.http._http2 import Http2Connection
 
+EVENT_BYTES = 256
+
 
 def buffered_bytes(layers: Iterable[Layer]) -> int:
     """Return the number of bytes that the HTTP/2 connections inside `layers` still have to send."""
@@ -18,10 +20,13 @@ def buffered_bytes(layers: Iterable[Layer]) -> int:
 
 
 def waiting_bytes(streams: Iterable[Layer], *, to_client: bool) -> int:
-    """Return the number of bytes queued in `streams` that wait for their upstream connection, or for a turn."""
+    """Return the number of bytes queued in `streams` that wait for their upstream connection, or for a turn.
+
+    Each event counts for what its objects take, too: a frame may be empty.
+    """
     kind = ResponseData if to_client else RequestData
     waiting = (event for stream in streams for event in stream._paused_event_queue)  # noqa: SLF001 - no public way to count
-    return sum(len(event.data) for event in waiting if isinstance(event, kind))
+    return sum(len(event.data) + EVENT_BYTES for event in waiting if isinstance(event, kind))
 
 
 def http2_of(outermost: Layer) -> Http2Connection | None:

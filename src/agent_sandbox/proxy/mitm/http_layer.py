@@ -259,11 +259,14 @@ class Destination(layer.Layer):
         return SMALL_READ if any(exchange.response is None for exchange in searched) else 0
 
     def held(self, *, to_client: bool) -> int:
-        """Return how many bytes are buffered for the client, or for servers."""
+        """Return how many bytes are buffered for the client, or for servers, or wait to be filtered."""
+        return self.unsent(to_client=to_client) + waiting_bytes(self._http.streams.values(), to_client=to_client)
+
+    def unsent(self, *, to_client: bool) -> int:
+        """Return how many bytes the client, or the servers, have to take before any others."""
         ends = self._http.connections.items()
         client = self.context.client
-        held = buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
-        return held + waiting_bytes(self._http.streams.values(), to_client=to_client)
+        return buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
 
     def limit_copies(self, size: float) -> None:
         """Forget copies of request bodies, the largest first, until the rest is no larger than `size` in all."""

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, cast, override
 
@@ -137,10 +137,14 @@ class Session(LiveConnectionHandler):
                 self._paused = False
 
     def _holds_much(self, *, to_client: bool) -> bool:
-        held, most = self.layer.held(to_client=to_client), self._engine.limits.held_bytes / max(1, self._engine.crowded)
+        held = self.layer.held(to_client=to_client)
         if not to_client:
-            self.layer.limit_copies(most - held)
-        return held > most
+            self.layer.limit_copies(self._most_held - held)
+        return held > self._most_held
+
+    @property
+    def _most_held(self) -> float:
+        return self._engine.limits.held_bytes / max(1, self._engine.crowded)
 
     def abort(self) -> None:
         """Reset the client's connection and all server connections opened for it."""
@@ -183,6 +187,14 @@ class Session(LiveConnectionHandler):
         task.add_done_callback(self._resuming.discard)
 
     async def _go_on(self, event: Resumed, work: Work) -> None:
+        """Filter the next pieces, once the client has taken most of the last: a hundred times what came in."""
+        while self.layer.unsent(to_client=True) > self._most_held:
+            self._moved.clear()
+            await self._moved.wait()
+        writer = self._writer(self.client)
+        if writer is not None:
+            with suppress(OSError):
+                await writer.drain()
         async with self._engine.turns.turn(work):
             await self.server_event(event)
 

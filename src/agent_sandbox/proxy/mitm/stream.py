@@ -50,7 +50,7 @@ Opened = tuple[Any, Any]  # the connection, or why there is none
 ANSWERED = "the server sent its whole response before the end of the request"
 NOT_FORWARDED = "the server's response cannot be forwarded"
 SENT_TWICE = "the proxy had already sent it a second time; try again later"
-NOT_KEPT = "its body was too large for the proxy to keep and send again; try again"
+NOT_KEPT = "the proxy did not keep it, because of its size or a reload; try again"
 
 
 @dataclass
@@ -117,6 +117,8 @@ class StrictStream(HttpStream, ExchangeOwner):
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
+        if self._echoes:
+            self.copied = None  # the new policy may send another secret, or none
         return None if self.exchange is None else revoke(self.exchange, revision)
 
     @override
@@ -200,7 +202,8 @@ class StrictStream(HttpStream, ExchangeOwner):
     def _filter(self, event: events.Event, state: Callable[[events.Event], Commands]) -> Commands:
         """Pass data or the end of a response on to `state`, filtered, piece by piece, each when it is its turn."""
         meter = self.exchange.received if self.exchange is not None else None
-        if self._is_stopped:
+        # For a meter, data without a byte is the end: a DATA frame may be empty.
+        if self._is_stopped or (isinstance(event, ResponseData) and not event.data):
             return
         if meter is None or isinstance(event, ResponseTrailers):
             yield from state(event)
@@ -335,8 +338,10 @@ class StrictStream(HttpStream, ExchangeOwner):
         Either the server says that it did not process it, and its body was kept. Or the server probably closed a used
         connection before it read a request that may be sent twice.
         """
+        if self.copied is None or self._was_repeated:
+            return False
         if isinstance(event, NotProcessed):
-            return self.copied is not None and not self._was_repeated
+            return True
         server = self.context.server
         was_used = isinstance(event, NoResponse) and isinstance(server, SharedServer) and server.was_used
         return was_used and self._is_bodyless and self._flow.request.data.method in REPEATABLE

@@ -1,4 +1,4 @@
-from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
+from agent_sandbox.proxy.mitm.backpressure import EVENT_BYTES, buffered_bytes, waiting_bytes
 from layer_harness import Wire
 
 
@@ -21,8 +21,8 @@ def test_counts_body_bytes_that_arrive_while_the_server_is_being_dialled() -> No
     wire.patient = True
     number = wire.ask("/x", ("content-length", "1000"), method="POST", body=bytes(300), ends=False)
     wire.more(number, bytes(400))
-    assert waiting_bytes(wire.layer._http.streams.values(), to_client=False) == 700
-    assert (wire.layer.held(to_client=False), wire.layer.held(to_client=True)) == (700, 0)
+    assert waiting_bytes(wire.layer._http.streams.values(), to_client=False) == 700 + 2 * EVENT_BYTES
+    assert (wire.layer.held(to_client=False), wire.layer.held(to_client=True)) == (700 + 2 * EVENT_BYTES, 0)
     wire.reached()
     wire.more(number, bytes(300), ends=True)
     assert wire.layer.held(to_client=False) == 0

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gzip
 import logging
 import socket
 import struct
+from random import Random
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast, override
 
@@ -32,6 +34,7 @@ from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Redactor
+from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
 from http2_stage import GONE
@@ -168,6 +171,33 @@ async def test_a_response_that_is_searched_takes_turns() -> None:
     stage.client.feed_eof()
     await serving
     assert stage.got()[1] == b"a ******"
+
+
+class Expands(Streamer):
+    """Decompresses and searches each response."""
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Search it."""
+        super().responseheaders(exchange, tunnel)
+        exchange.received.unpacking, exchange.received.redactor = Unpacking(b"gzip"), Redactor([b"secret"])
+
+
+async def test_a_response_is_expanded_no_faster_than_the_client_takes_it() -> None:
+    limits = Limits()
+    stage = Stage(PLAIN, LetThrough(), Expands(), limits=limits)
+    draw = Random(1)  # noqa: S311 - what does not compress, so that the whole is not refused as a bomb
+    packed = gzip.compress(b"".join(draw.randbytes(1500) + bytes(100_000) for _ in range(200)))
+    stage.ask()
+    stage.server.feed_data(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(packed), packed))
+    serving = asyncio.create_task(stage.session.handle_client())
+    await until(lambda: stage.session.layer.unsent(to_client=True) > limits.held_bytes)
+    await asyncio.sleep(1)  # time for many turns
+    assert stage.session.layer.unsent(to_client=True) < 2 * limits.held_bytes
+    stage.client.feed_eof()
+    await serving
+    await until(lambda: not stage.session._resuming)
 
 
 async def test_refused_server_connection_is_answered_with_403() -> None:

@@ -18,6 +18,7 @@ from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.backpressure import EVENT_BYTES
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, FlowHooks
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
@@ -642,7 +643,11 @@ def test_a_response_is_filtered_when_it_is_its_turn() -> None:
     wire, ended = busy()
     wire.server_sends(b": more\n\n" * 100)
     wire.closes(wire.servers[0])
-    assert (wire.got(), wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (b"200 ...", 800, 0)
+    assert (wire.got(), wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (
+        b"200 ...",
+        800 + EVENT_BYTES,
+        0,
+    )
     wire.is_busy = False
     wire.feed(wire.turns.popleft())
     shown = b'data: {"result": {"tools": [{"name": "a"}]}}\n\n'
@@ -825,6 +830,29 @@ def test_an_upload_without_data_so_far_is_sent_again() -> None:
     assert (requests_at(wire, 0), requests_at(wire)) == ([b"POST /x ..."], [b"POST /x all"])
 
 
+def test_an_empty_frame_does_not_end_the_search_of_a_response() -> None:
+    wire = http2(Wire(Filled(), Streamer()))
+    wire.ask()
+    end = server_end(wire)
+    end.send_headers(1, [(":status", "200")])
+    for data in (b"a hunt", b"", b"er22 b"):
+        end.send_data(1, data)
+        wire.server_sends(end.data_to_send())
+    end.end_stream(1)
+    assert answered(wire, end.data_to_send()) == b"200 a ******** b"
+
+
+def test_an_unprocessed_request_with_a_secret_is_not_sent_again_after_a_reload(
+    policy: Callable[[str], Policy],
+) -> None:
+    wire, same = http2(Wire(Filled(), Streamer())), policy("domains: [a.test]")
+    wire.ask()
+    wire.feed(PolicyReplaced(PolicyTransition(old=same, new=same)))
+    wire.server_sends(goaway(0))
+    assert reason(wire.got()).endswith("the proxy did not keep it, because of its size or a reload; try again")
+    assert len(wire.servers) == 1
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_an_unprocessed_request_gets_502_if_its_body_was_not_kept(*, ends: bool) -> None:
     stream = Stream()
@@ -836,7 +864,7 @@ def test_an_unprocessed_request_gets_502_if_its_body_was_not_kept(*, ends: bool)
     wire.server_sends(goaway(0))
     assert reason(wire.got()) == (
         "the request was not processed: the server ended the HTTP/2 connection (GOAWAY, NO_ERROR); "
-        "its body was too large for the proxy to keep and send again; try again"
+        "the proxy did not keep it, because of its size or a reload; try again"
     )
     if not ends:
         wire.more(number, b"y", ends=True)
