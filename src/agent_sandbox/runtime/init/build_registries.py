@@ -64,8 +64,16 @@ def _without_credentials(url: str) -> str:
     ('https://npm.test/a/', '')
     """
     plain = _plain(url)
-    pieces = re.split("[^A-Za-z0-9]", urlsplit(plain).path)
-    return plain if MIRROR.fullmatch(plain) and not any(map(LIKE_TOKEN.fullmatch, pieces)) else ""
+    host, path = urlsplit(plain)[1:3]
+    parts, pieces = (*host.split("."), *path.split("/")), re.split("[^A-Za-z0-9]", path)
+    told = MIRROR.fullmatch(plain) and not any(map(LIKE_TOKEN.fullmatch, pieces)) and not any(map(_is_mixed, parts))
+    return plain if told else ""
+
+
+def _is_mixed(part: str) -> bool:
+    """Return whether a part has 16 or more characters in many short runs of one kind, as a UUID or a token has."""
+    joined = re.sub("[^A-Za-z0-9]", "", part)
+    return len(joined) >= 16 and len(re.findall("[a-z]+|[A-Z]+|[0-9]+", joined)) > 4
 
 
 def _names_index(texts: Mapping[str, str], files: Collection[str]) -> bool:

@@ -16,12 +16,12 @@ PLAIN = re.compile(
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 MERGE = re.compile(r"branch\.(.+)\.merge")
-# A line of `.env` that sets a credential or a plain value, on which neither the engine nor a shell acts.
-PLAIN_VARIABLE = re.compile(
+# A line of `.env` that sets a credential, or a comment, in which no reader of such files sees another line.
+CREDENTIAL = re.compile(
     rf"""(?:export\ )?(?!(?:{PREFIXES}|GIT|LD|DYLD)_)
-    [A-Z][A-Z0-9_]{{0,80}}_(?:KEY|KEY_ID|ID|TOKEN|SECRET|PASSWORD|PAT|USER|EMAIL|PORT|REGION|BUCKET|LEVEL)
-    =(?P<quote>["']?)[\w.:/+=@%,-]*(?P=quote)
-    |\#[^\x00-\x08\x0b-\x1f\x7f]*|""",
+    [A-Z][A-Z0-9_]{{0,80}}_(?:KEY|KEY_ID|TOKEN|SECRET|PASSWORD|PAT)
+    =(?P<quote>["']?)[\w.:/+=@%,-]+(?P=quote)
+    |\#[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]*|""",
     re.VERBOSE | re.ASCII,
 )
 # Known ones must stay as they are: what a plain `git push` pushes to, and which key signs.
@@ -53,10 +53,10 @@ def is_harmless(path: str, then: Held, now: Held, *, pushes_by_name: bool = Fals
 
 
 def _is_harmless_dotenv(then: str | None, now: str | None) -> bool:
-    """Return whether only lines with credentials or plain values differ, and no value has several lines."""
+    """Return whether only lines with credentials differ, and no value has several lines."""
     if then is None or now is None:
         return False
-    was, is_ = ([line for line in text.split("\n") if not PLAIN_VARIABLE.fullmatch(line)] for text in (then, now))
+    was, is_ = ([line for line in text.split("\n") if not CREDENTIAL.fullmatch(line)] for text in (then, now))
     return was == is_ and not any(line.count(sign) % 2 for line in is_ for sign in "\"'") and "\\" not in "".join(is_)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.images import NPM_REGISTRY, PIP_INDEX
+from agent_sandbox.runtime.init import build_registries
 from agent_sandbox.runtime.init.build_registries import machine_registries, mirror_variables, npms_own_registry
 from agent_sandbox.runtime.policies.registries import Machine, image_machine
 from table_tests import each
@@ -140,3 +141,17 @@ def test_ignores_a_configuration_of_uv_that_names_no_index(tmp_path: Path, text:
     (tmp_path / "home" / ".config" / "uv").mkdir(parents=True)
     (tmp_path / "home" / ".config" / "uv" / "uv.toml").write_text(text)
     assert mirror_variables(machine(tmp_path), dict) == {}
+
+
+@each(
+    ("url", "told"),
+    [
+        ("https://pypi.test/550e8400-e29b-41d4-a716-446655440000/simple/", False),
+        ("https://npm.test/glpat-Ab3dEf_Gh1jKlMn-OpQr/", False),
+        ("https://1a2b3c4d5e6f7a8b9c0d1e2f.pkg.test/simple", False),
+        ("https://artifacts.corp.test/api/pypi/pypi-python3-remote-virtual/simple", True),
+        ("https://artifactory-eu-west-2.corp.test/repository/npm-proxy/", True),
+    ],
+)
+def test_a_mirror_whose_url_may_hold_a_token_is_not_told(url: str, *, told: bool) -> None:
+    assert build_registries._without_credentials(url) == (url if told else "")

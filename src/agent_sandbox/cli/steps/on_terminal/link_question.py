@@ -22,15 +22,17 @@ from agent_sandbox.runtime.ports.forward import Forward, forward
 from agent_sandbox.runtime.project.project_file import ports_of
 from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
 
-# Only the characters of RFC 3986, and a lower-case name with a dot as the host. So there is no user name in front of
-# it, no address in any spelling, no letter of another script, and nothing that browsers read differently, such as `\`.
+# Only characters of RFC 3986 that mean nothing to a shell (`wslview` starts that of Windows), and as the host a
+# lower-case name with a dot. So there is no user name in front of it, no address in any spelling, no letter of another
+# script, nothing that browsers read differently, such as `\`, and no name of this machine or its network.
 LINK = re.compile(
-    r"https?://(?P<host>(?:[a-z0-9-]+\.)+(?!localhost\b)[a-z][a-z0-9-]*)(?::[0-9]{1,5})?"
-    r"(?:[/?#][A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*)?"
+    r"https?://(?P<host>(?:[a-z0-9-]+\.)+(?!(?:localhost|localdomain|internal|local|lan|arpa)\b)[a-z][a-z0-9-]*)(?::[0-9]{1,5})?"
+    r"(?:[/?#][A-Za-z0-9._~:/?#\[\]@&+,=%-]*)?"
 )
 # Where a sign-in sends the browser at its end: to a port of the sandbox, by the same number.
 ANSWER = re.compile(
-    r"[?&]redirect_ur[il]=http(?:://|%3A%2F%2F)(?:localhost|127\.0\.0\.1)(?::|%3A)([0-9]{4,5})(?![0-9])", re.IGNORECASE
+    r"[?&]redirect_ur[il]=http(?:://|%3A%2F%2F)(?:localhost|127\.0\.0\.1)(?::|%3A)([1-9][0-9]{3,4})(?![0-9])",
+    re.IGNORECASE,
 )
 WIDEST = 100
 OPENERS = ("wslview", "xdg-open")
@@ -109,8 +111,8 @@ class LinkQuestion:
         if found and not self._refuses_all:
             self._url, self._host = found[0], found["host"]
             answer = ANSWER.search(self._url)
-            self._port = int(answer[1]) if answer else 0
-            self._about = f"  y also opens port {self._port} of the sandbox here, for the answer" if answer else ""
+            self._port = int(answer[1]) if answer and 1024 <= int(answer[1]) < 65_536 else 0
+            self._about = f"  y also opens port {self._port} of the sandbox here, for the answer" if self._port else ""
 
     @property
     def unanswered(self) -> str:

@@ -119,6 +119,7 @@ def test_says_if_the_port_of_the_answer_is_in_use_and_opens_the_page_after_anoth
         *(
             ("redirect_uri=http://localhost/x", 0),
             ("redirect_uri=http://localhost:80/", 0),
+            *((f"redirect_uri=http://localhost:{port}/", 0) for port in ("0000", "1023", "65536", "99999")),
             ("redirect_uri=http://b.test:1455", 0),
         ),
         *(
@@ -265,6 +266,7 @@ def test_does_not_open_a_url_that_does_not_fit_on_the_screen() -> None:
             "http://127.1/",
             "http://10.0.0.1/",
             "http://router/",
+            *(f"http://a.{end}/" for end in ("localdomain", "internal", "local", "lan", "home.arpa")),
             "http://a.example.com./",
         ),
         *(
@@ -284,6 +286,7 @@ def test_does_not_open_a_url_that_does_not_fit_on_the_screen() -> None:
             "https://a.example.com/`id`",
             "https://a.example.com/<b>",
             "https://a.example.com/|x",
+            *(f"https://a.example.com/?x={sign}(evil)" for sign in ("$", "", ";", "'")),
         ),
         *(
             "https://a.example.com:123456/",
@@ -304,7 +307,7 @@ def test_ignores_what_is_not_a_plain_web_address(url: str) -> None:
     "url",
     (
         *("https://a.example.com", "http://a.example.com:8080", "https://a.example.com?x", "https://a.example.com#x"),
-        *("https://xn--pple-43d.com/", "https://a.example.com/@user/(x)?q=[1]&r=~a'b;c,d*e$f!g:h%20"),
+        *("https://xn--pple-43d.com/", "https://a.example.com/@user/x?q=[1]&r=~a,b+c:h%20"),
     ),
 )
 def test_asks_about_a_plain_web_address(url: str) -> None:
