@@ -1,7 +1,7 @@
 """The proxy's layers without a socket: bytes go in on one side, and the results are recorded."""
 
 from collections import deque
-from typing import override
+from typing import Any, cast, override
 
 import h2.config
 import h2.connection
@@ -18,7 +18,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client, http2_client
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, Resumed
-from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.session import EngineOptions
 from agent_sandbox.proxy.mitm.stream import TurnHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
@@ -119,7 +119,7 @@ class Wire:
         self.h2 = self.streams.h2
         self._read = 0
         runner = HookRunner(hooks_of(*addons), PLAIN, on_fault=self.faults.append, close=self._abort)
-        context = Context(self.client, as_mitmproxy(EngineOptions()))
+        context = Context(self.client, cast("Any", EngineOptions()))
         self.layer = Destination(context, PLAIN, limits or Limits(), runner.run, self.reset.append, self._resume)
         without_tls(self.layer)
         self.feed(events.Start())

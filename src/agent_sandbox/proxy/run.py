@@ -5,8 +5,9 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cache, partial
+from importlib import import_module
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +24,13 @@ from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
-from agent_sandbox.proxy.control.channel import Answer, serve_control
+from agent_sandbox.proxy.control.channel import Answer, Verb, serve_control
 from agent_sandbox.proxy.control.side_thread import SideThread
-from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.decide.streamer import Streamer
-from agent_sandbox.proxy.decide.warmup import warm_up
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
 from agent_sandbox.proxy.exchange.quotas import Budgets, boot
@@ -67,6 +66,12 @@ if TYPE_CHECKING:
 
 # A proxy that is killed forgets at most the counts of the last second.
 WRITE_SECONDS = 1.0
+BODIES = "agent_sandbox.policy.http.body"
+PARSER = "agent_sandbox.policy.http.graphql_document"
+# By then the agent has started, so the import does not slow down its start.
+LATER_SECONDS = 5.0
+MOST_DENIALS = 1_000
+MOST_VERIFY_SECONDS = 120
 
 
 async def run(settings: Settings, limits: Limits) -> None:
@@ -328,3 +333,37 @@ class _Signals:
             await self._hangup.wait()
             self._hangup.clear()
             await act()
+
+
+async def warm_up(policy: Callable[[], Policy], *, after: float = LATER_SECONDS) -> None:
+    """Import the parsers that the policy in force needs, in a thread: the import would block the event loop."""
+    await asyncio.sleep(after)
+    if policy().asks_operations or policy().asks_messages:
+        await asyncio.to_thread(import_module, BODIES)
+    if policy().asks_operations:
+        await asyncio.to_thread(import_module, PARSER)
+
+
+def control_verbs(
+    store: PolicyStore, audit_log: AuditLog, reloader: Reloader, running: Callable[[], Answer]
+) -> Mapping[str, Verb]:
+    """Return the table of verbs. `running` describes the process."""
+
+    async def status(_: Mapping[str, object]) -> Answer:
+        counted = {"requests": audit_log.counts, "failed": audit_log.failed, "hints": audit_log.hinted}
+        return {"policy": store.status(), **running(), **counted}
+
+    async def reload(_: Mapping[str, object]) -> Answer:
+        return await reloader.reload()
+
+    async def denials(question: Mapping[str, object]) -> Answer:
+        count = question.get("count", 20)
+        wanted = count if isinstance(count, int) and not isinstance(count, bool) else 20
+        return {"denials": audit_log.denials(min(wanted, MOST_DENIALS))}
+
+    async def verify(question: Mapping[str, object]) -> Answer:
+        seconds = question.get("seconds")
+        audit_log.verify_for(min(seconds, MOST_VERIFY_SECONDS) if isinstance(seconds, int) else 0)
+        return {"ok": True}
+
+    return {"status": status, "reload": reload, "denials": denials, "verify": verify}

@@ -1,14 +1,15 @@
 """The HTTP layers of one client connection: choose the protocol classes, and bind requests to the tunnel."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import events, layer
-from mitmproxy.proxy.commands import CloseConnection, Command, StartHook
+from mitmproxy.proxy.commands import CloseConnection, Command, SendData, StartHook
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import (
     GetHttpConnection,
@@ -19,13 +20,13 @@ from mitmproxy.proxy.layers.http import (
     HttpStream,
     RegisterHttpConnection,
 )
+from mitmproxy.proxy.layers.http._events import RequestData, ResponseData
+from mitmproxy.proxy.layers.http._http2 import Http2Connection
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, http2_of, waiting_bytes
 from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
-from agent_sandbox.proxy.mitm.coalesce import coalesce
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.http1_client import AbortConnection, ExchangeOver
 from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
@@ -39,6 +40,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 
 Commands = layer.CommandGenerator[None]
 NOT_HTTP2 = "the client offered HTTP/2, but did not agree on it"
+EVENT_BYTES = 256
 MOST_SERVERS = 5  # connections that mitmproxy keeps to one server at once
 
 
@@ -314,3 +316,47 @@ class Destination(layer.Layer):
             return []  # its stream has ended
         self._run(hook, owner)
         return [events.HookCompleted(hook)]
+
+
+def coalesce(commands: Iterable[Command]) -> Iterator[Command]:
+    """Yield `commands` in order, with consecutive sends to the same connection joined into one.
+
+    asyncio recounts its buffer at each write: thousands of tiny ones blocked all other connections for seconds.
+    """
+    for receiver, group in groupby(commands, key=_receiver):
+        if receiver is None:
+            yield from group
+        else:
+            yield SendData(receiver, b"".join(command.data for command in group if isinstance(command, SendData)))
+
+
+def _receiver(command: Command) -> Connection | None:
+    return command.connection if isinstance(command, SendData) else None
+
+
+def buffered_bytes(layers: Iterable[layer.Layer]) -> int:
+    """Return the number of bytes that the HTTP/2 connections inside `layers` still have to send.
+
+    mitmproxy gives every HTTP/2 sender an unlimited window and buffers what the receiver's window does not take. A
+    client that never reads its download would make it buffer all of that; `session` pauses the sender instead.
+    """
+    queues = (queue for end in map(http2_of, layers) if end for queue in end.h2_conn.stream_buffers.values())
+    return sum(len(piece.data) for queue in queues for piece in queue)
+
+
+def waiting_bytes(streams: Iterable[layer.Layer], *, to_client: bool) -> int:
+    """Return the number of bytes queued in `streams` that wait for their upstream connection, or for a turn.
+
+    Each event counts for what its objects take, too: a frame may be empty.
+    """
+    kind = ResponseData if to_client else RequestData
+    waiting = (event for stream in streams for event in stream._paused_event_queue)  # noqa: SLF001 - no public way to count
+    return sum(len(event.data) + EVENT_BYTES for event in waiting if isinstance(event, kind))
+
+
+def http2_of(outermost: layer.Layer) -> Http2Connection | None:
+    """Return the HTTP/2 connection inside a layer, if there is one."""
+    end: Any = outermost
+    while end is not None and not isinstance(end, Http2Connection):
+        end = getattr(end, "child_layer", None)
+    return end

@@ -13,6 +13,7 @@ from typing import Any, cast, override
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs
 from mitmproxy.proxy.server import ConnectionIO, LiveConnectionHandler, TimeoutWatchdog
+from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Policy
@@ -22,7 +23,6 @@ from agent_sandbox.proxy.exchange.engine import LINGER_SECONDS, Engine
 from agent_sandbox.proxy.exchange.review import outlived
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Resumed
-from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.mitm.shared_server import RESET_BY_SERVER, SharedServer, Sharing
 from agent_sandbox.proxy.mitm.stream import TurnHook
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
@@ -38,6 +38,23 @@ from agent_sandbox.proxy.upstream.proxy_connect import Streams
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 INTERRUPTED = NotReached("an error in the proxy, or a cancellation, prevented the connection")
 REGULAR = mode_specs.ProxyMode.parse("regular")
+
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
+    """Replaces `mitmproxy.options.Options`. An attribute that is missing here is an error, not a default."""
+
+    connection_strategy: str = "lazy"  # connect only after a request is allowed
+    rawtcp: bool = False  # never forward anything but HTTP
+    websocket: bool = False  # HTTP/2 clients have no upgrade
+    validate_inbound_headers: bool = True
+    normalize_outbound_headers: bool = True
+    store_streamed_bodies: bool = False
+    stream_large_bodies: None = None  # each flow is streamed by its hooks; this option breaks early denials
+    body_size_limit: None = None
+    keep_host_header: bool = False
+    proxy_debug: bool = False
+    http2_ping_keepalive: int = 58
+    tcp_timeout: int = 600
 
 
 class Watchdog(TimeoutWatchdog):
@@ -63,8 +80,8 @@ class Session(LiveConnectionHandler):
     """Runs mitmproxy's layers over one socket."""
 
     def __init__(self, engine: Engine, tunnel: Tunnel, reader: PeekableReader, writer: asyncio.StreamWriter) -> None:
-        options = EngineOptions(tcp_timeout=engine.limits.idle_seconds)
-        super().__init__(_as_stream(reader), writer, as_mitmproxy(options), REGULAR)
+        options: Any = EngineOptions(tcp_timeout=engine.limits.idle_seconds)
+        super().__init__(_as_stream(reader), writer, options, REGULAR)
         self._watchdog = self.timeout_watchdog = Watchdog(engine.limits.idle_seconds, self.on_timeout)
         self._engine = engine
         self._tunnel = tunnel

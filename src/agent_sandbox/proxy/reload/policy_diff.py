@@ -1,15 +1,16 @@
 """Summarise what a reload changes, briefly, because a policy can have a million rules."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 
 from msgspec import Struct
 
 from agent_sandbox.policy import Effect, Policy, decide_connect
 from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.engine.settings import dump_settings
 from agent_sandbox.policy.http.request import USUAL_PORTS
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
-from agent_sandbox.proxy.reload.settings_diff import settings_changes
 
 SHOWN = 20  # of each kind; the rest is only counted
 # Represents every name below a wildcard. No valid label begins with `-`, so no rule can name it.
@@ -84,3 +85,33 @@ def _rules(rules: Sequence[Rule]) -> list[dict[str, str]]:
 
 def _is_of_a_service(rule: Rule) -> bool:
     return rule.origin.layer.startswith("service ")
+
+
+def settings_changes(old: Policy, new: Policy) -> tuple[str, ...]:
+    """Return one line per difference: `-` and the old setting, or `+` and the new one."""
+    before, after = dict(_settings(old)), dict(_settings(new))
+    return (*_only("-", before, after), *_only("+", after, before))
+
+
+def _only(sign: str, here: Mapping[object, str], there: Mapping[object, str]) -> Iterator[str]:
+    return (f"{sign} {words}" for what, words in here.items() if what not in there)
+
+
+def _settings(policy: Policy) -> Iterator[tuple[object, str]]:
+    """Yield a key and a text for each setting; the keys differ even where the texts are the same."""
+    settings, rules = policy.settings, policy.rules
+    for name, value in dump_settings(replace(settings, upstream=None)).items():
+        if value not in (None, ""):
+            yield (name, value), f"{name}: {str(value).lower()}"
+    if upstream := settings.upstream:
+        yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.descriptions())
+    for one in rules.budgets:
+        yield (one.key, one.budget), f"budget of {one.whose}: {one.budget}  ({one.origin})"
+    if rules.always_inspects:
+        yield "always", "TLS to every host is inspected, even where another layer says `inspect: false`"
+    for row in rules.host_services:
+        where = f"{row.asked}:{','.join(map(str, sorted(row.ports)))}"
+        yield (where, row.to), f"{where} leads to {row.to or 'a private network'}"
+    for restriction in rules.restrictions:
+        within = frozenset((rule.effect, rule.conditions) for rule in restriction.rules)
+        yield (restriction.origin.layer, within), f"restricted by layer {restriction.origin.layer}"

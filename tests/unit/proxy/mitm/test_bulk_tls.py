@@ -1,6 +1,6 @@
 from contextlib import suppress
 from pathlib import Path
-from typing import override
+from typing import Any, cast, override
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,7 +14,7 @@ from OpenSSL import SSL
 
 from agent_sandbox.proxy.mitm import bulk_tls
 from agent_sandbox.proxy.mitm.bulk_tls import BulkServerTls
-from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.session import EngineOptions
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 
 BODY = bytes(range(256)) * 1024  # sixteen records
@@ -50,7 +50,7 @@ class Ends:
             with suppress(SSL.WantReadError):
                 peer.bio_write(side.bio_read(65_536))
         client = Client(peername=("10.0.0.3", 1), sockname=("10.0.0.2", 8080), state=ConnectionState.OPEN)
-        context = Context(client, as_mitmproxy(EngineOptions()))
+        context = Context(client, cast("Any", EngineOptions()))
         self.layer = BulkServerTls(context, Server(address=("a.test", 443)))
         self.layer.conn.state = ConnectionState.OPEN
         self.layer.tls, self.layer.tunnel_state = ours, TunnelState.OPEN

@@ -22,7 +22,7 @@ from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.hook_runner import HookRunner
-from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.session import EngineOptions
 from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tls.contexts import TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -160,7 +160,7 @@ def test_uses_the_tls_object_that_a_hook_sets_and_sends_the_tunnels_host_as_sni(
 
     client, server = tflow.tclient_conn(), tflow.tserver_conn()
     client.alpn = alpn
-    context = Context(client, as_mitmproxy(EngineOptions()))
+    context = Context(client, cast("Any", EngineOptions()))
     runner = HookRunner(dict.fromkeys(TLS, (set_it,)), TUNNEL, on_fault=pytest.fail, close=pytest.fail)
     for hook, peer in ((TlsStartClientHook, client), (TlsStartServerHook, server)):
         data = TlsData(peer, context)

@@ -1,10 +1,11 @@
 import asyncio
 from collections.abc import Callable
-from typing import cast, override
+from typing import Any, cast, override
 
 import pytest
-from mitmproxy.connection import Client, ConnectionState
+from mitmproxy.connection import Client, ConnectionState, Server
 from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.commands import CloseConnection, Command, SendData
 from mitmproxy.proxy.context import Context
 from OpenSSL import SSL
 
@@ -16,8 +17,18 @@ from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
-from agent_sandbox.proxy.mitm.http_layer import NOT_HTTP2, Destination, PolicyReplaced, RejectionTls, StrictHttpLayer
-from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm.http_layer import (
+    EVENT_BYTES,
+    NOT_HTTP2,
+    Destination,
+    PolicyReplaced,
+    RejectionTls,
+    StrictHttpLayer,
+    buffered_bytes,
+    coalesce,
+    waiting_bytes,
+)
+from agent_sandbox.proxy.mitm.session import EngineOptions
 from agent_sandbox.proxy.mitm.shared_server import SharedServer, Sharing
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, SMALL_READ
@@ -35,6 +46,7 @@ from layer_harness import PLAIN, Deny, LetThrough, Malformed, Wait, Wire, goaway
 type Stage = Callable[..., Http2Stage]
 
 HTTP2_OK = [(":status", "204")]
+ONE, OTHER = Server(address=("a.test", 80)), Server(address=("b.test", 80))
 
 
 def http_layer(wire: Wire) -> StrictHttpLayer:
@@ -44,7 +56,7 @@ def http_layer(wire: Wire) -> StrictHttpLayer:
 def over_tls() -> Destination:
     """Return the layers as they are in the proxy."""
     client = Client(peername=("10.0.0.3", 1), sockname=("10.0.0.2", 8080), state=ConnectionState.OPEN)
-    context = Context(client, as_mitmproxy(EngineOptions()))
+    context = Context(client, cast("Any", EngineOptions()))
     return Destination(context, PLAIN, Limits(), lambda *_: None, lambda _: None, lambda _: None)
 
 
@@ -397,3 +409,55 @@ async def test_opens_two_connections_for_two_concurrent_requests_and_keeps_one_i
         assert [await client.answer(number) for number in numbers] == [("200", b"ok")] * 2
         await asyncio.sleep(0.02)
         assert (len(on.asked), len(on.pool)) == (2, 1)
+
+
+def written(*commands: Command) -> list[tuple[Server, bytes] | Command]:
+    """Tell what is sent from what is done."""
+    return [
+        (command.connection, command.data)  # type: ignore[misc] # there are servers here alone
+        if isinstance(command, SendData)
+        else command
+        for command in coalesce(commands)
+    ]
+
+
+def test_joins_consecutive_data_for_the_same_connection() -> None:
+    assert written(SendData(ONE, b"a"), SendData(ONE, b"b"), SendData(OTHER, b"c")) == [(ONE, b"ab"), (OTHER, b"c")]
+
+
+def test_keeps_the_order_of_data_and_other_commands() -> None:
+    close = CloseConnection(ONE)
+    assert written(SendData(ONE, b"a"), close, SendData(ONE, b"b")) == [(ONE, b"a"), close, (ONE, b"b")]
+
+
+def test_yields_other_commands_without_reading_ahead() -> None:
+    commands = iter([CloseConnection(ONE), CloseConnection(OTHER)])
+    assert isinstance(next(coalesce(commands)), CloseConnection)
+    assert len(list(commands)) == 1
+
+
+def test_no_bytes_are_buffered_over_http1() -> None:
+    assert buffered_bytes([Wire().layer._http]) == 0
+
+
+def test_counts_bytes_that_an_http2_client_does_not_accept() -> None:
+    wire = Wire()
+    wire.ask()
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000))
+    ends = wire.layer._http.connections
+    assert buffered_bytes(ends.values()) == 100_000 - 65_535
+    assert wire.layer.held(to_client=True) == 100_000 - 65_535
+    assert wire.layer.held(to_client=False) == 0
+
+
+def test_counts_body_bytes_that_arrive_while_the_server_is_being_dialled() -> None:
+    wire = Wire()
+    wire.patient = True
+    number = wire.ask("/x", ("content-length", "1000"), method="POST", body=bytes(300), ends=False)
+    wire.more(number, bytes(400))
+    assert waiting_bytes(wire.layer._http.streams.values(), to_client=False) == 700 + 2 * EVENT_BYTES
+    assert (wire.layer.held(to_client=False), wire.layer.held(to_client=True)) == (700 + 2 * EVENT_BYTES, 0)
+    wire.reached()
+    wire.more(number, bytes(300), ends=True)
+    assert wire.layer.held(to_client=False) == 0
+    assert wire.to_server.endswith(bytes(1000))

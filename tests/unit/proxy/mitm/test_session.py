@@ -26,7 +26,7 @@ from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client
 from agent_sandbox.proxy.mitm import session as subject
-from agent_sandbox.proxy.mitm.session import INTERRUPTED, Session
+from agent_sandbox.proxy.mitm.session import INTERRUPTED, EngineOptions, Session
 from agent_sandbox.proxy.mitm.shared_server import SharedStream
 from agent_sandbox.proxy.net.bulk_reader import COMPRESSED_READ, LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.connection_limit import Held, Place
@@ -681,3 +681,10 @@ async def test_the_idle_timeout_ends_with_its_session_even_if_it_has_not_begun()
             await asyncio.sleep(0)
         watchdog.end()
         await asyncio.wait_for(task, 1)
+
+
+def test_turns_off_unsafe_options_of_mitmproxy() -> None:
+    options = EngineOptions()
+    assert (options.connection_strategy, options.validate_inbound_headers) == ("lazy", True)
+    assert (options.rawtcp, options.websocket) == (False, False)
+    assert not hasattr(options, "ssl_insecure")  # reading one that is unknown is an error

@@ -18,9 +18,8 @@ from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.backpressure import EVENT_BYTES
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, FlowHooks
-from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
+from agent_sandbox.proxy.mitm.http_layer import EVENT_BYTES, PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redaction import Echoes
