@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide
-from agent_sandbox.policy.file.spec import RESERVED_KEYS
-from agent_sandbox.policy.file.test_spec import TestSpec
+from agent_sandbox.policy.file.spec import RESERVED_KEYS, TestSpec
 from agent_sandbox.policy.match.credential_kind import KINDS, CredentialKind
 from agent_sandbox.policyfile import layer_beside, load_layer, load_policy, shipped_services
 from agent_sandbox.policyfile.layer_file import BESIDE, LayerFile

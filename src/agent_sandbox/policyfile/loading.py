@@ -1,5 +1,7 @@
 """Load policy files from disk into a compiled policy."""
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer, Location
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.file.service_spec import ServiceSpec
-from agent_sandbox.policyfile.authorities import load_authorities
+from agent_sandbox.policy.match.upstream import Authorities
 from agent_sandbox.policyfile.catalogue import Catalogue, services_beside
 from agent_sandbox.policyfile.gc_pause import collector_paused
 from agent_sandbox.policyfile.host_lists import load_host_list
@@ -19,8 +21,13 @@ from agent_sandbox.policyfile.resolved import resolved_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.input_manifest import Read
-from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policyfile.text.reading import MIB, read_policy
 from agent_sandbox.problems import Problem, UserError
+
+HINT = "it has to contain only CA certificates as PEM: `-----BEGIN CERTIFICATE-----`"
+BEGUN = re.compile(r"-----BEGIN ([^\r\n]*?)-----")
+# Text before and between certificates is common, and ignored.
+WHOLE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 
 
 def load_policy(path: Path, *, layers: Sequence[LayerFile] = (), read: Read = read_policy) -> Policy:
@@ -96,3 +103,37 @@ def _not_beside(missing: Mapping[Location, str], text: str, where: str) -> Itera
         place = keys[key]
         what = f"`{key[-1]}` names `{missing[key]}`, which is not in the directory of this file"
         yield Problem(where=f"{where}:{place.line}:{place.column}", what=what, hint="add the file, or correct the name")
+
+
+def load_authorities(path: Path, *, read: Read = read_policy) -> Authorities:
+    """Return the CA certificates in a file, or raise UserError with why they are rejected."""
+    content = read(path, limit=MIB)
+    text = content.decode("ascii", "replace")
+    begun, whole = BEGUN.findall(text), WHOLE.findall(text)
+    if any("KEY" in kind for kind in begun):
+        raise _invalid(path, "contains a private key", "remove the key, and replace it if anyone else could read it")
+    if set(begun) != {"CERTIFICATE"}:
+        raise _invalid(path, "not a file of certificates", HINT)
+    pem = "\n".join(whole)
+    if len(begun) != len(whole) or (all_of_authorities := _are_authorities(pem)) is None:
+        raise _invalid(path, "contains an invalid certificate", HINT)
+    if not all_of_authorities:
+        hint = "use the certificate of the CA that signs, not that of one server"
+        raise _invalid(path, "contains a certificate that is not of a CA", hint)
+    return Authorities(name=f"{path.name} (sha256 {hashlib.sha256(content).hexdigest()})", pem=pem)
+
+
+def _are_authorities(pem: str) -> bool | None:
+    import ssl  # noqa: PLC0415 - 30 ms to import, and few policies name a file of certificates
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=pem)
+    except ssl.SSLError:
+        return None
+    found = context.cert_store_stats()
+    return found["x509"] == found["x509_ca"]
+
+
+def _invalid(path: Path, what: str, hint: str) -> UserError:
+    return UserError([Problem(where=str(path), what=what, hint=hint)])

@@ -3,10 +3,14 @@
 import shlex
 from collections.abc import Iterator
 
-from agent_sandbox.projectfile.beside_widening import besides_widen
+from agent_sandbox.projectfile.beside import BesideSpec
+from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.projectfile.spec import ProjectSpec
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import DEFAULT, LIMITS, limit_texts, limits
+
+# What runs in a service's container, and so what answers the agent.
+RUN = ("user", "entrypoint", "command", "environment", "volumes", "healthcheck", "shm_size")
 
 
 def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
@@ -18,7 +22,7 @@ def widens(now: ProjectSpec, before: ProjectSpec) -> tuple[str, ...]:
         *_servers(now, before),
         *_ports(now, before),
         *_limits(now, before),
-        *besides_widen(now.beside, before.beside),
+        *_beside(now, before),
     )
 
 
@@ -85,3 +89,29 @@ def _limits(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
         if getattr(more, name) > getattr(had, name):
             is_, was, default = (limit_texts(one).get(name, "none") for one in (more, had, DEFAULT))
             yield f"limits: {name} {is_}, before {was}; the default is {default}"
+
+
+def _beside(now: ProjectSpec, before: ProjectSpec) -> Iterator[str]:
+    """Yield one line for each service that is new, runs something else, or reaches or may use more."""
+    for name, service in now.beside.items():
+        yield from (f"beside: {name} {line}" for line in _service(service, before.beside.get(name)))
+
+
+def _service(now: BesideSpec, before: BesideSpec | None) -> Iterator[str]:
+    if before is None or (now.image, now.build) != (before.image, before.build):
+        yield f"is built with {now.build.file}, which follows" if now.build else _pulled(now.image or "")
+    if opened := [str(port) for port in now.expose if before is None or port not in before.expose]:
+        yield f"is reached by the agent on port {', '.join(opened)}"
+    if added := [name for name in now.links if before is None or name not in before.links]:
+        yield f"reaches {', '.join(added)}"
+    before = before or BesideSpec.model_construct()
+    if changed := [key for key in RUN if getattr(now, key) != getattr(before, key)]:
+        yield f"runs with its own {', '.join(changed)}"
+    for key in LIMITS:
+        if getattr(now.limits, key) > getattr(before.limits, key):
+            more, had = (LIMITS[key].shown(getattr(one.limits, key)) for one in (now, before))
+            yield f"may use {key} {more} instead of {had}"
+
+
+def _pulled(image: str) -> str:
+    return f"runs {image}, pulled from its registry" + ("" if is_pinned(image) else "; without a digest, it can change")

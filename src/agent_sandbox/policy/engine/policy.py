@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Self
@@ -11,7 +11,6 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.dump import dump_conditions
 from agent_sandbox.policy.engine.grants import AskRules, Grants, ask_rules
 from agent_sandbox.policy.engine.index import HostIndex, build_index
-from agent_sandbox.policy.engine.passthrough import passes_through
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.rule_set import Budgeted, RuleSet
 from agent_sandbox.policy.engine.settings import Settings
@@ -145,7 +144,7 @@ class Policy:
         above = [restriction.index.rules_for(host) for restriction in self.rules.restrictions]
         # A person cannot be asked about passthrough, so then only an entry's `inspect: false` counts.
         inspect = self.settings.inspect or self.settings.asks_first
-        return passes_through(self.index.rules_for(host), above, port=port, inspect=inspect)
+        return _passes_through(self.index.rules_for(host), above, port=port, inspect=inspect)
 
 
 def _digest(rules: RuleSet) -> str:
@@ -167,3 +166,22 @@ def _lines(rules: Iterable[Rule]) -> list[str]:
 
 def _hashed(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _passes_through(rules: Sequence[Rule], restrictions: Iterable[Sequence[Rule]], *, port: int, inspect: bool) -> bool:
+    """Return whether TLS to this port passes through without inspection.
+
+    `rules` are the rules of the host, `restrictions` those of each restricting layer. `inspect` is the default for
+    entries that do not set it. `inspect: true` wins over `false`, and so does every deny and every allow with
+    conditions: they need the requests inside.
+    """
+    here = [rule for rule in rules if rule.conditions.takes_port(port)]
+    values = {rule.conditions.inspect for rule in here}
+    wanted = False in values or (not inspect and None in values)
+    whole = all(rule.effect is Effect.ALLOW and rule.conditions.of_any_request for rule in here)
+    return wanted and True not in values and whole and all(_lets_pass_through(above, port) for above in restrictions)
+
+
+def _lets_pass_through(restriction: Sequence[Rule], port: int) -> bool:
+    here = [rule.conditions for rule in restriction if rule.conditions.takes_port(port)]
+    return any(asked.of_any_request for asked in here) and not any(asked.inspect for asked in here)

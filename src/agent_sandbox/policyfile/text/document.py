@@ -22,7 +22,6 @@ from yaml.events import (
 
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
-from agent_sandbox.policyfile.text.syntax import syntax_problem
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_DEPTH = 16
+# Characters with a special meaning in YAML at the start of a word.
+SIGNS = tuple("*&!@%`")
 
 type Value = bool | int | str | list["Value"] | dict[str, "Value"] | None
 
@@ -167,3 +168,22 @@ class _Builder(Struct, kw_only=True):
 def _place(event: Event) -> Place:
     mark = event.start_mark
     return Place(line=mark.line + 1, column=mark.column + 1) if mark else Place(line=1, column=1)
+
+
+def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
+    """Return the syntax error as a problem with line and column."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:
+        return Problem(where=file, what=f"invalid YAML: {error}")
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    where = f"{file}:{mark.line + 1}:{mark.column + 1}"
+    if "\t" in line[: mark.column + 1]:
+        return Problem(where=where, what="a tab where YAML needs spaces", hint="indent with spaces")
+    return Problem(where=where, what=f"invalid YAML: {getattr(error, 'problem', error)}", hint=_hint(line))
+
+
+def _hint(line: str) -> str:
+    """Return how to write `- *.example.com`, the most common error; empty for others."""
+    word = line.split("#", maxsplit=1)[0].strip().removeprefix("- ").split(": ")[-1].strip()
+    return f'quote a word that begins with `{word[0]}`: "{word}"' if word.startswith(SIGNS) and len(word) <= 80 else ""

@@ -13,6 +13,7 @@ from agent_sandbox.policy.http.request import parse_request
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.host_service import HostService
 from agent_sandbox.policy.match.upstream import Authorities
+from table_tests import each
 
 type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]
@@ -32,6 +33,7 @@ domains:
   - b.test
 settings: {block_status: 403}
 """
+UNREAD = "{host: a.test, inspect: false}"
 
 
 def test_a_digest_does_not_depend_on_how_the_policy_is_written(policy_of: PolicyOf) -> None:
@@ -84,21 +86,12 @@ def test_accepts_encoded_slashes_for_hosts_that_opt_in_and_hosts_without_an_allo
     assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test", "c.test", "d.test"]
 
 
-def test_passes_tls_through_where_an_entry_allows_unless_a_layer_requires_inspection(
-    policy_of: PolicyOf, layer_of: Callable[[str], Layer]
-) -> None:
-    unopened = "domains: [{host: a.test, inspect: false}, b.test]"
-    insisting = layer_of("tighten: true\nsettings: {inspect: true}")
-    hosts = ("a.test", "b.test")
-    policies = (policy_of(unopened), compile_policy([insisting, layer_of(unopened)], {}))
-    assert [[policy.passthrough(host, 443) for host in hosts] for policy in policies] == [[True, False], [False, False]]
-    assert len({policy.digest for policy in policies}) == 2
-
-
 def test_a_digest_changes_with_a_restriction(layer_of: Callable[..., Layer], policy_of: PolicyOf) -> None:
     narrowing = layer_of("tighten: true\ndomains: [b.test]")
     within = compile_policy([layer_of(WRITTEN), narrowing], {})
     assert within.digest == compile_policy([narrowing, layer_of(THE_SAME)], {}).digest != policy_of(WRITTEN).digest
+    insisting = layer_of("tighten: true\nsettings: {inspect: true}")
+    assert compile_policy([insisting, layer_of(WRITTEN)], {}).digest != policy_of(WRITTEN).digest
 
 
 def test_finds_host_services_by_name_and_port_and_includes_them_in_the_digest(policy_of: PolicyOf) -> None:
@@ -218,3 +211,60 @@ def test_inspects_hosts_whose_requests_need_a_person_unless_the_entry_opts_out(p
     for ask, whole in (("unlisted", True), ("writes", False), ("{uploads: 0}", False)):
         policy = policy_of(hosts % ask)
         assert [policy.passthrough(host, 443) for host in ("a.test", "b.test")] == [whole, True]
+
+
+@each(
+    ("text", "unopened"),
+    [
+        ("domains: [a.test]", False),
+        (f"domains: [{UNREAD}]", True),
+        ("domains: [{host: .a.test, inspect: false}]", True),
+        (f"domains: [{UNREAD}, a.test, .a.test]", True),
+        (f"domains: [{UNREAD}, {{host: .a.test, inspect: true}}]", False),
+        (f"domains: [{UNREAD}, {{host: .a.test, rules: [{{path: {{prefix: /x}}}}]}}]", False),
+        (f"domains: [{UNREAD}, {{host: a.test, rules: [{{methods: [GET]}}]}}]", False),
+        (f"domains: [{UNREAD}, {{host: a.test, ports: [80], rules: [{{methods: [GET]}}]}}]", True),
+        (f"domains: [{UNREAD}]\nallow: [GET https://a.test/]", False),
+        (f"domains: [{UNREAD}]\ndeny: [POST https://a.test/x]", False),
+        (f"domains: [{UNREAD}]\ndeny: [a.test]", False),
+        (f"domains: [{UNREAD}]\ndeny: [{{host: a.test, ports: [8443]}}, b.test]", True),
+        ("domains: [a.test]\nsettings: {inspect: false}", True),
+        ("domains: [{host: a.test, inspect: true}]\nsettings: {inspect: false}", False),
+        ("domains: [{host: a.test, rules: [{methods: [GET]}]}]\nsettings: {inspect: false}", False),
+        ("domains: [{host: a.test, ports: [8443], inspect: false}]", False),
+        ("domains: [b.test]\nsettings: {inspect: false}", False),
+        ("deny: [a.test]\nsettings: {inspect: false}", False),
+        ("domains: [{host: a.test, ask: true}]\nsettings: {inspect: false}", False),
+        (f"domains: [{UNREAD}, {{host: .a.test, ask: true}}]", False),
+        (f"domains: [{UNREAD}, {{host: a.test, ports: [8443], ask: true}}]", True),
+        ("domains: [a.test, {host: b.test, ask: true}]\nsettings: {inspect: false}", True),
+    ],
+)
+def test_passes_tls_through_only_if_no_rule_for_the_host_needs_inspection(
+    layer_of: LayerOf, text: str, *, unopened: bool
+) -> None:
+    assert compile_policy([layer_of(text)], {}).passthrough("a.test", 443) is unopened
+
+
+@each(
+    ("above", "unopened"),
+    [
+        ("domains: [a.test]", True),
+        ("domains: [.a.test, {host: a.test, rules: [{methods: [GET]}]}]", True),
+        ("domains: [{host: a.test, rules: [{methods: [GET]}]}]", False),
+        ("domains: [{host: a.test, inspect: true}]", False),
+        ("domains: [a.test, {host: a.test, ask: true}]", False),
+        ("domains: [{host: a.test, ports: [80]}]", False),
+        ("deny: [b.test]", True),
+        ("settings: {inspect: true}", False),
+        ("settings: {inspect: false}", True),
+    ],
+)
+def test_a_restricting_layer_can_require_inspection(layer_of: LayerOf, above: str, *, unopened: bool) -> None:
+    layers = [layer_of(f"tighten: true\n{above}"), layer_of(f"domains: [{UNREAD}]")]
+    assert compile_policy(layers, {}).passthrough("a.test", 443) is unopened
+
+
+def test_a_restricting_layer_cannot_add_passthrough(layer_of: LayerOf) -> None:
+    layers = [layer_of("domains: [a.test]"), layer_of("tighten: true\nsettings: {inspect: false}")]
+    assert not compile_policy(layers, {}).passthrough("a.test", 443)

@@ -2,7 +2,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policyfile.text import document
-from agent_sandbox.policyfile.text.document import Document, Place, parse_document
+from agent_sandbox.policyfile.text.document import Document, Place, parse_document, syntax_problem
 from agent_sandbox.problems import UserError
 from table_tests import each
 
@@ -97,9 +97,37 @@ def test_ignores_the_second_value_of_a_duplicate_key() -> None:
         ),
         ("[" * 100_000, "policy.yaml:1:18: more than 16 levels deep; write it with fewer levels"),
         ("a: [\n", "policy.yaml:2:1: invalid YAML: did not find expected node content"),
+        ("domains:\n\t- a.test\n", "policy.yaml:2:1: a tab where YAML needs spaces; indent with spaces"),
+        (
+            "domains:\n  - *.example.com # all\n",
+            (
+                "policy.yaml:2:6: invalid YAML: did not find expected alphabetic or numeric character; "
+                'quote a word that begins with `*`: "*.example.com"'
+            ),
+        ),
+        (
+            "domains:\n  - host: @x\n",
+            (
+                "policy.yaml:2:11: invalid YAML: found character that cannot start any token; "
+                'quote a word that begins with `@`: "@x"'
+            ),
+        ),
+        ("domains: [a.test\nallow: []", "policy.yaml:2:6: invalid YAML: did not find expected ',' or ']'"),
+        ('domains: ["a.test', "policy.yaml:1:18: invalid YAML: found unexpected end of stream"),
+        ('domains: ["a.test\n', "policy.yaml:2:1: invalid YAML: found unexpected end of stream"),
     ],
 )
-def test_raises_an_error_for_yaml_that_cannot_be_a_policy(text: str, message: str) -> None:
+def test_explains_invalid_yaml_with_its_place(text: str, message: str) -> None:
     with pytest.raises(UserError) as error:
         parse_document(text, file="policy.yaml")
     assert str(error.value) == message
+
+
+def test_reports_the_same_place_without_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "LOADER", yaml.SafeLoader)
+    with pytest.raises(UserError, match=r"^policy\.yaml:2:1: a tab where YAML needs spaces; indent with spaces$"):
+        parse_document("domains:\n\t- a.test\n", file="policy.yaml")
+
+
+def test_an_error_without_a_place_keeps_its_message() -> None:
+    assert str(syntax_problem(yaml.YAMLError("odd"), "", "policy.yaml")) == "policy.yaml: invalid YAML: odd"
