@@ -70,7 +70,7 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
 
     def own_images(self, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
         """List images by our name and label."""
-        from agent_sandbox.runtime.compose.own_images import own_images  # noqa: PLC0415 - only `prune`
+        from agent_sandbox.runtime.compose.images import own_images  # noqa: PLC0415 - only `prune`
 
         return own_images(self.engine, leaving=leaving)
 
@@ -80,13 +80,13 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
 
     def digests_of(self, images: Sequence[str]) -> dict[str, frozenset[str]]:
         """Inspect the images one by one: two names may mean one image."""
-        from agent_sandbox.runtime.compose.registry_images import digests_of  # noqa: PLC0415 - only for services beside
+        from agent_sandbox.runtime.compose.images import digests_of  # noqa: PLC0415 - only for services beside
 
         return digests_of(self.engine, images)
 
     def download_size(self, image: str) -> int | None:
         """Ask the registry for the manifest."""
-        from agent_sandbox.runtime.compose.registry_images import download_size  # noqa: PLC0415 - as above
+        from agent_sandbox.runtime.compose.images import download_size  # noqa: PLC0415 - as above
 
         return download_size(self.engine, image)
 

@@ -1,14 +1,16 @@
 """Execute a plan: the only place where a stack is built, started, stopped and removed."""
 
+import io
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from agent_sandbox.backends.compose.plan import BASE_LABEL
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
+from agent_sandbox.filetree import FileTree
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.compose.compose_log import shown_text
 from agent_sandbox.runtime.compose.containers import containers
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.protocol import Explain
@@ -17,6 +19,10 @@ from agent_sandbox.runtime.host import attached, process
 
 # Earlier versions label only images on a base of the machine.
 NO_BASE = {BASE_LABEL: ""}
+LINE = re.compile(r"(?P<kind>Container|Network|Volume) +(?P<name>\S+) +(?P<state>[A-Z]\w+)")
+TOLD = {"Started": "started", "Healthy": "ready", "Unhealthy": "unhealthy", "Error": "failed", "Removed": "removed"}
+# Announcements and totals, without names of the project.
+TALK = re.compile(r"\s*(Going to remove |Deleted Volumes:|Total reclaimed space: )")
 
 
 def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
@@ -60,7 +66,6 @@ def _is_current(step: BuildImage, labels: Mapping[str, str] | None) -> bool:
 def _build(engine: Engine, step: BuildImage, tell: Tell, *, was: Mapping[str, str]) -> None:
     from agent_sandbox.runtime.compose.build_faults import build_problem  # noqa: PLC0415 - most runs build nothing
     from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.compose.tarball import tarball  # noqa: PLC0415 - as above
 
     purpose, log = f"building {step.name}{_on(step.labels.get(BASE_LABEL, ''), was.get(BASE_LABEL, ''))}", BuildLog()
     tell(Started(purpose=purpose, total=expected_steps(step.context["Dockerfile"].decode(), step.target)))
@@ -116,3 +121,38 @@ def hand_on(engine: Engine, plan: Plan, *, on_line: Callable[[str], None]) -> No
             done = process.follow(step.argv, on_line=on_line, cwd=step.cwd if isinstance(step, RunCommand) else None)
         if done.code != 0:
             raise UserError([engine.problem(done.out, doing=shlex.join(step.argv))])
+
+
+def shown_text(line: str, project: str) -> str | None:
+    """Return a line's progress in a few words, or None if it is not of interest.
+
+    >>> shown_text(" Container app-1-proxy-1  Healthy", "app-1")
+    'proxy ready'
+    """
+    match = LINE.search(line)
+    if not match:
+        volume = line.strip().removeprefix(f"{project}_")
+        if volume != line.strip():  # `docker volume prune` prints only the names of removed volumes
+            return f"{volume} removed"
+        return None if TALK.match(line) else " ".join(line.split()) or None
+    if match["state"] not in TOLD or (match["kind"] != "Container" and match["state"] != "Removed"):
+        return None
+    name = match["name"].strip('"').removeprefix(f"{project}-").removeprefix(f"{project}_").removesuffix("-1")
+    return f"{name} {TOLD[match['state']]}"
+
+
+def tarball(tree: FileTree) -> bytes:
+    """Return an uncompressed tar: sorted paths, no owner, no time, only scripts executable.
+
+    A wheel stores no file modes, so scripts are recognised by `#!`.
+    """
+    import tarfile  # noqa: PLC0415 - most runs build nothing
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(tree):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(tree[path])
+            entry.mode = 0o755 if tree[path].startswith(b"#!") else 0o644
+            archive.addfile(entry, io.BytesIO(tree[path]))
+    return buffer.getvalue()

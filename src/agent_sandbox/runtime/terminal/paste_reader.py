@@ -4,7 +4,11 @@ A terminal marks pasted text, and a file that is dropped on it arrives as pasted
 that contains only an image, some terminals send an empty paste, and others pass on Ctrl-V.
 """
 
+import os
+import re
+import shlex
 from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -13,6 +17,10 @@ BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 LONGEST = 8192
 # Ctrl-V as a control character, and as the keyboard protocol of kitty reports it.
 CTRL_V = frozenset({b"\x16", b"\x1b[118;5u", b"\x1b[118;5:1u"})
+SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+MOST_PATHS = 10
+# A path of Windows, which WSL mounts below /mnt.
+WINDOWS = re.compile(r"\"?([A-Za-z]):\\([^\"]+)\"?")
 
 
 class Paste(Struct, frozen=True):
@@ -59,3 +67,39 @@ class PasteReader:
 def pasted(text: str) -> bytes:
     """Return what a terminal sends when this is pasted."""
     return BEGIN + text.encode() + END
+
+
+def image_paths(text: str) -> tuple[str, ...]:
+    r"""Return the absolute paths, if the text consists of paths with the name of an image and nothing else.
+
+    >>> image_paths("'/home/me/my shot.png' "), image_paths(r"/tmp/a\ b.jpg"), image_paths("file:///tmp/a%20b.gif")
+    (('/home/me/my shot.png',), ('/tmp/a b.jpg',), ('/tmp/a b.gif',))
+    >>> image_paths(r"C:\Users\me\a b.png"), image_paths("see /tmp/a.png"), image_paths("a.png")
+    (('/mnt/c/Users/me/a b.png',), (), ())
+    """
+    text = text.strip()
+    if not text.isprintable() and not text.replace("\n", "").replace("\r", "").isprintable():
+        return ()
+    if found := WINDOWS.fullmatch(text):
+        words = [f"/mnt/{found[1].lower()}/{found[2].replace('\\', '/')}"]
+    elif text.startswith("/") and os.path.lexists(text):  # with spaces, and not quoted
+        words = [text]
+    else:
+        try:
+            words = [_path(word) for word in shlex.split(text)]
+        except ValueError:  # an unclosed quote, an invalid URL
+            return ()
+    if not 0 < len(words) <= MOST_PATHS or not all(map(_names_image, words)):
+        return ()
+    return tuple(words)
+
+
+def _path(word: str) -> str:
+    if not word.startswith("file://"):
+        return word
+    url = urlsplit(word)
+    return unquote(url.path) if url.netloc in {"", "localhost"} else ""
+
+
+def _names_image(path: str) -> bool:
+    return path.startswith("/") and path.isprintable() and path.lower().endswith(SUFFIXES)

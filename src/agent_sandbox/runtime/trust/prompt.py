@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
+from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.runtime.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -107,11 +108,17 @@ def _reaches(now: Standing, before: Standing) -> tuple[str, ...]:
 
 
 def _sets(now: Standing, before: Standing) -> tuple[str, ...]:
+    """Return one line for each key of the project file that widens; one that cannot be read counts as a change."""
     if now.files.get(PROJECT_FILE) == before.files.get(PROJECT_FILE):
         return ()
-    from agent_sandbox.runtime.trust.project_file_diff import widens  # noqa: PLC0415 - as above
+    from agent_sandbox.projectfile.parsing import parse_project_file  # noqa: PLC0415 - as above
+    from agent_sandbox.projectfile.widening import widens  # noqa: PLC0415 - as above
 
-    return widens(now, before)
+    texts = (one.files.get(PROJECT_FILE, "") for one in (now, before))
+    try:
+        return widens(*(parse_project_file(text, file=PROJECT_FILE) for text in texts))
+    except UserError as error:
+        return tuple(f"cannot be read: {line}" for line in str(error).splitlines())
 
 
 def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 import dataclasses
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,13 @@ from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.engine import DOCKER
-from agent_sandbox.runtime.compose.execute import act, hand_on
+from agent_sandbox.runtime.compose.execute import act, hand_on, shown_text, tarball
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from table_tests import each
+
+TREE = {"lib/run": b"#!/bin/sh\n", "Dockerfile": b"FROM scratch\n"}
 
 
 def build(name: str, freshness: Freshness = Freshness.OUTDATED) -> BuildImage:
@@ -184,3 +188,41 @@ def test_hand_on_passes_on_each_line_of_output_and_explains_a_failure(docker: Fa
     failing = RunCommand(argv=("docker", "compose", "fail"), cwd=tmp_path, project="x", purpose="reading")
     with pytest.raises(UserError, match=r"^docker compose fail: docker failed: no; "):
         hand_on(DOCKER, (failing,), on_line=lines.append)
+
+
+@each(
+    ("line", "expected"),
+    [
+        (" Container app-1-proxy-1  Creating", None),
+        (" Container app-1-proxy-1  Started", "proxy started"),
+        (" Container app-1-agent-1  Healthy", "agent ready"),
+        (" Container app-1-firewall-1  Error", "firewall failed"),
+        (" Container other  Removed", "other removed"),
+        (" Network app-1_sandbox  Created", None),
+        (" Network app-1_sandbox  Removed", "sandbox removed"),
+        (' Volume "app-1_state"  Removed', "state removed"),
+        ("dependency failed   to start", "dependency failed to start"),
+        ("", None),
+        ("Deleted Volumes:", None),
+        ("app-1_old", "old removed"),
+        ("Total reclaimed space: 0B", None),
+        ("Going to remove app-1-proxy-1", None),
+    ],
+)
+def test_shortens_compose_output_to_the_lines_that_a_user_needs(line: str, expected: str | None) -> None:
+    assert shown_text(line, "app-1") == expected
+
+
+def test_contains_each_file_without_its_owner_and_modification_time() -> None:
+    with tarfile.open(fileobj=io.BytesIO(tarball(TREE))) as archive:
+        got = [(e.name, e.mode, e.mtime, e.uid, e.uname, _read(archive, e)) for e in archive.getmembers()]
+    expected = [
+        ("Dockerfile", 0o644, 0, 0, "", b"FROM scratch\n"),
+        ("lib/run", 0o755, 0, 0, "", b"#!/bin/sh\n"),
+    ]
+    assert got == expected
+
+
+def _read(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(entry)
+    return file.read() if file else b""

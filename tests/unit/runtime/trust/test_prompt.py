@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust import reach_diff
-from agent_sandbox.runtime.trust.prompt import Question, Written, changes, question_about, unseen_in
+from agent_sandbox.runtime.trust.prompt import Question, Written, _sets, changes, question_about, unseen_in
 from table_tests import each
 
 NAMED_IN = "`COMPOSE_FILE` in .env or `dockerComposeFile` in devcontainer.json"
@@ -274,3 +274,27 @@ def test_reports_the_number_and_the_first_hosts_of_a_host_list() -> None:
     now = replace(TRUSTED, files={**FILES, POLICY: "domains_file: l.txt\n", FILE: text})
     told = f"{FILE} names 7 hosts: h0.test, h1.test, h2.test, h3.test, h4.test, ..."
     assert question_about(now, TRUSTED, WRITTEN).notes == (told,)
+
+
+def standing(text: str | None) -> Standing:
+    files = {} if text is None else {PROJECT_FILE: text}
+    return Standing(root=Path("/p"), owner=None, stack_files=(), files=files)
+
+
+@each(
+    ("now", "before", "lines"),
+    [
+        (None, None, ()),
+        ("limits: {memory: 9g}", None, ("limits: memory 9g, before 8g; the default is 8g",)),
+        (
+            "limit: {}",
+            None,
+            (f"cannot be read: {PROJECT_FILE}:1:1: unknown key 'limit'; did you mean `limits`?",),
+        ),
+        ("agents: [unknown-here]", None, ("agents: unknown-here",)),
+    ],
+)
+def test_lists_settings_of_the_project_file_that_widen(
+    now: str | None, before: str | None, lines: tuple[str, ...]
+) -> None:
+    assert _sets(standing(now), standing(before)) == lines

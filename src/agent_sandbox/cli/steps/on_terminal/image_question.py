@@ -11,8 +11,7 @@ from msgspec import Struct
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.copying.tree import RefusedError
 from agent_sandbox.runtime.terminal.image import Image, read_image
-from agent_sandbox.runtime.terminal.paste_reader import Paste, PasteReader, pasted
-from agent_sandbox.runtime.terminal.pasted_paths import image_paths
+from agent_sandbox.runtime.terminal.paste_reader import Paste, PasteReader, image_paths, pasted
 
 WIDEST = 100
 FOLDER = "/tmp"  # noqa: S108 - in the sandbox, where only the agent is

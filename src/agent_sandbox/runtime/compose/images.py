@@ -1,18 +1,50 @@
-"""Images that come from a registry: the digests that they have, and how much a pull would download."""
+"""The images on the engine: ours, and those of a registry with their digests and download sizes."""
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agent_sandbox.backends.compose.plan import repository_of
 from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.images import DIGEST_LABEL, OURS
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.engine import MISSING, Engine, json_lines
+from agent_sandbox.runtime.compose.usage import parse_size
 
+# The engine measures everything that it has.
+MEASURING_SECONDS = 60.0
+ROW = "{{.Repository}}:{{.Tag}}"
 FORMAT = "{{json .RepoDigests}}"
 # A registry that does not answer must not delay the start for long: the pull itself says why.
-SECONDS = 20.0
+REGISTRY_SECONDS = 20.0
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def own_images(engine: Engine, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
+    """Return our images that no container uses, except containers that are `leaving`, by their ids.
+
+    With each, how many bytes it has alone; None if the engine did not say. The label is not enough: an image that is
+    built on one of ours has it, too.
+    """
+    labelled = ("--filter", f"label={DIGEST_LABEL}", "--format", ROW)
+    said = engine.answer("image", "ls", *labelled, doing="looking for images").split()
+    rows = engine.answer("ps", "--all", "--format", "{{.ID}} {{.Image}}", doing="looking for containers").splitlines()
+    found = [name.removeprefix(engine.local_prefix) for name in said]
+    used = (row.partition(" ") for row in rows)
+    taken = {image.removeprefix(engine.local_prefix) for name, _, image in used if name not in leaving}
+    sizes = _sizes(engine)
+    return {name: sizes.get(name) for name in sorted(found) if name.startswith(OURS) and name not in taken}
+
+
+def _sizes(engine: Engine) -> Mapping[str, int]:
+    """Return how much space removing each image would free."""
+    done = engine.ask("system", "df", "--verbose", "--format", "{{json .Images}}", timeout=MEASURING_SECONDS)
+    try:
+        rows = read_json(done.out) if done.code == 0 else []
+        names = ((f"{row['Repository']}:{row['Tag']}", row) for row in rows or ())
+        return {name.removeprefix(engine.local_prefix): parse_size(row["UniqueSize"]) for name, row in names}
+    except (NotJsonError, TypeError, LookupError):
+        return {}
 
 
 def digests_of(engine: Engine, images: Sequence[str]) -> dict[str, frozenset[str]]:
@@ -42,7 +74,7 @@ def download_size(engine: Engine, image: str) -> int | None:
 
 
 def _manifest(engine: Engine, image: str) -> Mapping[str, Any]:
-    done = engine.ask("buildx", "imagetools", "inspect", "--raw", "--", image, timeout=SECONDS)
+    done = engine.ask("buildx", "imagetools", "inspect", "--raw", "--", image, timeout=REGISTRY_SECONDS)
     try:
         return read_json(done.out) if done.code == 0 else {}
     except NotJsonError:
