@@ -10,8 +10,6 @@ from typing import Annotated
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps import git_offer
-from agent_sandbox.cli.steps.git_offer import SETTINGS
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import answer_to
@@ -21,7 +19,7 @@ from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.protect.mount_checks import listed
-from agent_sandbox.runtime.protect.offered_settings import Offer, find_offer
+from agent_sandbox.runtime.protect.offered_settings import Offer, find_offer, forget_offer, save_offer
 from agent_sandbox.runtime.review import changes as reviewing
 from agent_sandbox.runtime.review.baseline import Baseline, load_baseline, save_baseline
 from agent_sandbox.runtime.review.changes import Change, Found, find_changes
@@ -38,7 +36,13 @@ MOST_LINES = 200
 REPOSITORY = ".git"
 NOT_YET = "nothing was reviewed yet: the first `agent-sandbox up` records the files as they are before the agent starts"
 QUESTION = "Accept this change? [y]es, [n]ot now, [r]estore, [a]ll of this kind, [q]uit:"
+# The argument that names git's settings.
+SETTINGS = ".git/config"
 TO_SAVE = f"git settings to save: agent-sandbox review at a terminal, or --accept {SETTINGS}, or --restore {SETTINGS}"
+WHY = "settings that the agent wanted to save in your repository"
+REFUSED = "refused settings could run a program or connect elsewhere: to save one anyway, run `git config` yourself"
+SAVE = "Save the new settings? [y]es, [n]ot now, [d]rop:"
+ONLY_REFUSED = "Drop these settings? [d]rop, [n]ot now:"
 INCOMPLETE = "the project has too many files: not all were searched"
 
 
@@ -71,14 +75,14 @@ def review(
         if names or not paths:
             _act(root, baseline, changes, accept=accept)
         if offer and is_named:
-            git_offer.act(root, offer, accept=accept)
+            _save_or_drop(root, offer, accept=accept)
         elif offer and offer.offered:
             say(TO_SAVE)
         if not found.complete:
             say((INCOMPLETE, "warn"))
         return DONE if found.complete else FIXABLE
     if json:
-        shown = {"changes": list(map(reviewing.as_json, changes)), "git": git_offer.as_json(offer)}
+        shown = {"changes": list(map(reviewing.as_json, changes)), "git": _settings(offer)}
         emit_json({**shown, "skipped": found.skipped, "complete": found.complete})
     elif (changes or offer) and sys.stdin.isatty() and sys.stdout.isatty():
         return _ask(root, baseline, changes, found, offer)
@@ -131,7 +135,7 @@ def _as_text(changes: Sequence[Change], found: Found, offer: Offer | None) -> It
         yield styled((kind.name, "title"), f"  {kind.why}")
         for change in group:
             yield from _one(change)
-    yield from git_offer.as_lines(offer) if offer else ()
+    yield from _offered(offer) if offer else ()
     yield from _rest(changes, found, offer)
 
 
@@ -182,7 +186,7 @@ def _ask(root: Path, baseline: Baseline, changes: Sequence[Change], found: Found
         else:
             left += 1
     else:
-        left += bool(offer and git_offer.ask(root, offer))
+        left += bool(offer and _ask_about(root, offer))
     emit_lines(_unseen(found))
     return FIXABLE if left or not found.complete else DONE
 
@@ -195,3 +199,39 @@ def _answer(change: Change) -> str:
 
 def _save(root: Path, baseline: Baseline) -> None:
     save_baseline(root, os.environ, baseline)
+
+
+def _offered(offer: Offer) -> Iterator[str]:
+    """Yield the git settings that the agent wanted to save, as text."""
+    yield styled(("git", "title"), f"  {WHY}")
+    for key, value in offer.offered:
+        yield styled("  new      ", (key, "title"), f" = {value}")
+    for key, value in offer.refused:
+        yield styled("  refused  ", (key, "title"), f" = {value}" if value else "")
+    if offer.refused:
+        yield styled("  ", (REFUSED, "warn"))
+
+
+def _settings(offer: Offer | None) -> dict[str, list[list[str]]]:
+    both = {"offered": offer.offered, "refused": offer.refused} if offer else {"offered": (), "refused": ()}
+    return {name: [list(one) for one in settings] for name, settings in both.items()}
+
+
+def _save_or_drop(root: Path, offer: Offer, *, accept: bool) -> None:
+    """Save what is offered, or drop all of it; raise UserError if the repository's settings changed meanwhile."""
+    if not accept:
+        forget_offer(offer)
+        say(f"removed {offer.kept[0] / offer.kept[1]}")
+    elif offer.offered:
+        save_offer(root, os.environ, offer)
+        say(f"saved in {offer.path}: {', '.join(key for key, _ in offer.offered)}")
+
+
+def _ask_about(root: Path, offer: Offer) -> bool:
+    """Ask whether to save what is offered; return whether something is left to decide."""
+    emit_lines(_offered(offer))
+    answer = (answer_to(SAVE if offer.offered else ONLY_REFUSED) or "")[:1]
+    if answer == "d" or (answer == "y" and offer.offered):
+        _save_or_drop(root, offer, accept=answer == "y")
+        return False
+    return bool(offer.offered)

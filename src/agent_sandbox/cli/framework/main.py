@@ -1,25 +1,30 @@
 """Build typer's app from the command table; import only the command that is run."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn, get_args, override
 
 import typer
 import typer.main
+from typer.core import TyperCommand
 
 from agent_sandbox.cli.framework import color_option, static_help
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, in_python, load
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.framework.plain_help import PlainCommand
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.style import WHENS
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+BRACES = str.maketrans("", "", "{}")
+TYPE = re.compile(r" <.*>$")
+# Brackets around a placeholder that already shows what is optional and repeated. Where the dots are depends on typer.
+TWICE = re.compile(r"\[(\[.*\])(?:\]\.\.\.|\.\.\.\])")
 
 
 def run(argv: Sequence[str]) -> NoReturn:
@@ -142,3 +147,37 @@ def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation
 
 def _unasked() -> None:
     """Do nothing: a placeholder for a command that is not run."""
+
+
+class PlainCommand(TyperCommand):
+    """Has plain help: `METHOD` instead of typer's `{METHOD}` and `METHOD <str>  [required]`.
+
+    The error about a missing argument or option ends with its help.
+    """
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            # The message is empty if a parameter is missing.
+            error.message = error.message or getattr(error.param, "help", None) or ""
+            raise
+
+    @override
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [TWICE.sub(r"\1", piece.translate(BRACES)) for piece in super().collect_usage_pieces(ctx)]
+
+    @override
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        tables: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                tables[parameter.param_type_name].append(record)
+        arguments = [
+            (TYPE.sub("", name), text.removesuffix("[required]").rstrip()) for name, text in tables["argument"]
+        ]
+        for title, rows in (("Arguments", arguments), ("Options", tables["option"])):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)

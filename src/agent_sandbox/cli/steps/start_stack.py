@@ -1,5 +1,6 @@
 """Start a trusted stack, for `up` and `run`."""
 
+import hashlib
 import os
 import sys
 import time
@@ -8,13 +9,12 @@ from pathlib import Path
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Up
+from agent_sandbox.backends.verbs import Build, SetUp, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
-from agent_sandbox.cli.steps.run_setup import run_setup, setup_plan
 from agent_sandbox.cli.steps.service_images import prepare_images, record_images
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
@@ -55,6 +55,9 @@ EDITORS = "an editor started the agent container: recreating it; reload the edit
 
 RECREATE = "An editor started the agent container. Recreate it? The editor's window then has to be reloaded."
 KEPT = "the agent container of the editor is left as it is, without changes of settings and images since"
+AGAIN = "agent-sandbox up{0} tries again; the stack runs, so you can look around with agent-sandbox shell{0}"
+OURS, ERROR = "agent-sandbox: ", "error: "
+MOST_LINES = 10
 
 
 def start(
@@ -242,3 +245,34 @@ def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:
 def _made_together(service: str) -> tuple[str, ...]:
     """Return the services to recreate with one; a service beside the sandbox uses its own firewall's network."""
     return MADE_TOGETHER.get(service, tuple(dict.fromkeys((service.removeprefix(FIREWALL), service))))
+
+
+def setup_plan(project: Project) -> Plan:
+    """Return the step that runs the trusted script once in each container, or none."""
+    text = project.made_of.get(project.setup)
+    if text is None:
+        return ()
+    return backend().plan(project, SetUp(script=project.setup, digest=hashlib.sha256(text.encode()).hexdigest()))
+
+
+def run_setup(project: Project, *, quiet: bool) -> None:
+    """Run the script and show its output; raise UserError if it fails. The script ends when this process does."""
+    for step in (step for step in setup_plan(project) if isinstance(step, RunCommand)):
+        done = driver().watch(step, on_line=(lambda _line: None) if quiet else _show)
+        if done.code:
+            raise UserError([_problem(project, done.out.splitlines(), quiet=quiet)])
+
+
+def _show(line: str) -> None:
+    if not line.startswith(f"{OURS}{ERROR}"):
+        say(line.removeprefix(OURS) if line.startswith(OURS) else f"  {line}")
+
+
+def _problem(project: Project, lines: list[str], *, quiet: bool) -> Problem:
+    """Return the last line of output as the problem, with `quiet` also the lines before it, which were not shown."""
+    *before, why = [line for line in lines if line.strip()] or ["no output"]
+    what = why.removeprefix(OURS).removeprefix(ERROR)
+    said = "".join(f"\n  {line}" for line in before[-MOST_LINES:] if not line.startswith(OURS)) if quiet else ""
+    what += ":" if said else ""
+    option = path_option(project.root, os.environ, cwd=Path.cwd())
+    return Problem(where=project.setup, what=what + said, hint=AGAIN.format(option))

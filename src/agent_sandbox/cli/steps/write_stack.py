@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -10,22 +10,28 @@ from msgspec.structs import replace
 
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.cli.steps.policy.resolve_services import resolve_named
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import DOTENV, POLICY
+from agent_sandbox.render.paths import DOTENV, POLICY, STACK
 from agent_sandbox.render.reconcile import Change
+from agent_sandbox.render.record import parse_record
 from agent_sandbox.runtime.host.project_lock import project_lock
 from agent_sandbox.runtime.host.settings import user_settings, write_settings
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
-from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
-from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.installed import removal_of
+from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.trust.auto_trust import remember
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import FILES_VARIABLE
+
+KEPT = "Protected so far, but this search found no reference to:"
+LOST = "Protected so far, but now a link or a pipe, which cannot be protected:"
 
 
 def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True) -> Prepared:
@@ -40,8 +46,6 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
         options = replace(options, packages=())
         prepared = prepare(options, os.environ)
     if ask and (prepared.protection.lost or prepared.protection.kept):
-        from agent_sandbox.cli.steps.protection_prompt import settle  # noqa: PLC0415 - rarely needed
-
         prepared = settle(options, prepared)
     store = open_store(os.environ)
     store.require_usable(prepared.project.resolve())  # before anything is written
@@ -82,3 +86,49 @@ def _unseen(project: Path) -> Iterator[str]:
     unseen = unseen_in(project, os.environ)
     if unseen:
         yield f"{', '.join(unseen)}: existed before init; `agent-sandbox up` shows it and asks whether you trust it"
+
+
+def orphaned_stack(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
+    """Yield a note for a stack with the project's former name or from its former directory."""
+    (before,) = (change.before for change in prepared.changes if change.path == STACK)
+    record = parse_record(before or "")
+    former, name = record.name if record else prepared.stack.name, prepared.stack.name
+    if former == name:
+        return
+    kept = f"if it ever ran, its containers and volumes (with sign-in and history) remain until: {removal_of(former)}"
+    if _place(former) == _place(name):
+        yield f"the stack was named {former}: {kept}"
+    for place in trusted:
+        # A copied project still has its original, and a clone never had another stack here.
+        if _name(place) == former and not place.root.exists():
+            yield f"the project was in {place.root}, and its stack was {former}: {kept}"
+
+
+def _place(name: str) -> str:
+    return name.rpartition("-")[2]
+
+
+def _name(place: Standing) -> str | None:
+    record = parse_record(place.files.get(STACK, ""))
+    return record.name if record else None
+
+
+def settle(options: InitOptions, prepared: Prepared) -> Prepared:
+    """Ask which protections may end, and return what `init` then does; without a terminal, none ends.
+
+    After an incomplete search, paths that it did not find are kept without asking: they may still matter.
+    """
+    asked = {LOST: prepared.protection.lost, KEPT: () if prepared.protection.unsearched else prepared.protection.kept}
+    if not sys.stdin.isatty():
+        return prepared
+    unprotect = frozenset(path for title, paths in asked.items() if paths and _yes(title, paths) for path in paths)
+    return prepare(replace(options, unprotect=unprotect), os.environ) if unprotect else prepared
+
+
+def _yes(title: str, paths: Sequence[str]) -> bool:
+    from agent_sandbox.cli.terminal.question import agrees  # noqa: PLC0415 - rarely needed
+
+    say(title)
+    for path in paths:
+        say(f"  {printable(path)}")
+    return agrees("Let the agent write this from now on?")

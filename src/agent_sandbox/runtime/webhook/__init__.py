@@ -1,1 +1,1 @@
-"""The user's webhook: its file, how a message is signed and sent, and whether the last one arrived."""
+"""The user's webhook: its file, and whether the last message arrived."""

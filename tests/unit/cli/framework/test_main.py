@@ -1,10 +1,15 @@
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
 
 from agent_sandbox.cli.framework import main
+from agent_sandbox.cli.framework.main import PlainCommand, _guarded
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.problems import Problem, UserError
 
 
@@ -57,3 +62,68 @@ def test_imports_only_the_requested_command(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_command_is_found_for_completion() -> None:
     assert main.command_for(("completion",)).name == "completion"
     assert main.command_for(("policy", "check")).name == "check"
+
+
+def sample(
+    method: Annotated[str, Argument(help="GET, POST, ...")],
+    files: Annotated[list[Path], typer.Argument(help="Some files.", metavar="FILE")],
+    other: Annotated[Path | None, Argument(help="One more.")] = None,
+    *,
+    count: Annotated[str, Option(help="How many.")] = "1",
+    where: Annotated[Path | None, Option(help="Where to.", metavar="DIRECTORY")] = None,
+    state: Annotated[Path | None, Option(help="What it was.")] = None,
+    dry_run: Annotated[bool, Option(help="Do nothing.")] = False,
+) -> None:
+    """Do it."""
+
+
+EXPECTED = """\
+Usage: sample [OPTIONS] METHOD FILE... [OTHER]
+
+  Do it.
+
+Arguments:
+  METHOD  GET, POST, ...
+  FILE    Some files.
+  OTHER   One more.
+
+Options:
+  --count COUNT      How many.  [default: 1]
+  --where DIRECTORY  Where to.
+  --state FILE       What it was.
+  --dry-run          Do nothing.
+  --help             Show this message and exit.
+"""
+
+
+def call(command: Callable[..., None], *argv: str) -> None:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(cls=PlainCommand)(_guarded(command))
+    with pytest.raises(SystemExit):
+        app(args=[*argv], prog_name="sample")
+
+
+def test_help_names_arguments_without_types(capsys: pytest.CaptureFixture[str]) -> None:
+    call(sample, "--help")
+    assert capsys.readouterr().out == EXPECTED
+
+
+def test_a_missing_argument_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    call(sample)
+    assert capsys.readouterr().err == (
+        "Usage: sample [OPTIONS] METHOD FILE... [OTHER]\n"
+        "Try 'sample --help' for help.\n\n"
+        "Error: Missing argument 'METHOD'. GET, POST, ...\n"
+    )
+    call(sample, "GET", "x", "--unknown")
+    assert capsys.readouterr().err.endswith("\nError: No such option: --unknown\n")
+
+
+def test_does_not_add_brackets_to_a_placeholder_that_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    def agent(
+        words: Annotated[list[str] | None, Argument(help="What to run.", metavar="[AGENT] [-- ARG...]")] = None,
+    ) -> None:
+        """Do it."""
+
+    call(agent, "--help")
+    assert capsys.readouterr().out.startswith("Usage: sample [OPTIONS] [AGENT] [-- ARG...]\n")

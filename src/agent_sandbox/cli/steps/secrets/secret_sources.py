@@ -1,6 +1,7 @@
 """Fetch secrets from their sources on the host machine, and give them to the proxy."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,7 +12,6 @@ from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store
-from agent_sandbox.cli.steps.secrets.secret_value import read_value
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policytools.unset_secrets import Bound
@@ -20,7 +20,7 @@ from agent_sandbox.runtime.sources.all_recipes import recipes_for
 from agent_sandbox.runtime.sources.fetch import Host, fetch, split_source
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.runtime.sources.time_to_live import parse_ttl
-from agent_sandbox.runtime.sources.value import Fetched
+from agent_sandbox.runtime.sources.value import MOST, Fetched, faults, without_line_end
 
 Source = Annotated[
     str,
@@ -145,3 +145,34 @@ def _problems(
             give(project, recipe)
         except UserError as error:
             yield from error.problems
+
+
+def read_value(name: str) -> bytes:
+    """Return the secret's value, or raise UserError with all problems."""
+    value = _typed(name) if sys.stdin.isatty() else _piped()
+    problems = [Problem(where=name, what=what, hint=hint) for what, hint in _faults(value)]
+    if problems:
+        raise UserError(problems)
+    return value
+
+
+def _faults(value: bytes) -> Iterator[tuple[str, str]]:
+    if not value:
+        yield "the value is empty", "pipe it in, or run this at a terminal, which asks for it"
+        return
+    yield from faults(value)
+
+
+def _piped() -> bytes:
+    """Return stdin without one trailing line end, which most programs print."""
+    return without_line_end(sys.stdin.buffer.read(MOST + len(b"\r\n") + 1))
+
+
+def _typed(name: str) -> bytes:
+    import typer  # noqa: PLC0415 - a piped value needs no prompt, and other commands import this module
+
+    try:
+        value: str = typer.prompt(f"value of {name}", hide_input=True, err=True)
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    return value.encode(errors="surrogateescape")

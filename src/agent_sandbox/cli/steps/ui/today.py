@@ -3,13 +3,14 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE
+from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -17,14 +18,51 @@ from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.usage import Asked, Line, Usage
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.traffic.record import Record
-from agent_sandbox.runtime.traffic.timeline import Slots, Timeline
-from agent_sandbox.runtime.traffic.totals import By, Total, Totals
+from agent_sandbox.runtime.traffic.totals import NO_HOST, By, Total, Totals
 from agent_sandbox.runtime.traffic.wanted import Wanted
 
 MOST_HOSTS = 100  # that are shown
+# An agent can request any number of names; those beyond this number are left out.
+MOST_COUNTED = 1_000
+SLOTS = 48  # of a day
+SLOT = timedelta(days=1) / SLOTS
 SERVICE = "service "  # how the layer of a service's rules begins
 
 type EachRecord = Callable[[Callable[[Record], object]], None]
+
+
+class Slots(Struct, frozen=True):
+    """The numbers of allowed and of denied requests in each slot."""
+
+    allowed: list[int] = field(default_factory=lambda: [0] * SLOTS)
+    denied: list[int] = field(default_factory=lambda: [0] * SLOTS)
+
+
+class Timeline:
+    """Counts records by host, in the slots of the day that begins at `start`."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self.hosts: dict[str, Slots] = {}
+
+    def add(self, record: Record) -> None:
+        """Count a record, if it is in one of the slots."""
+        at = self._at(record.time)
+        name = record.host or NO_HOST
+        if at is None or (name not in self.hosts and len(self.hosts) >= MOST_COUNTED):
+            return
+        slots = self.hosts.setdefault(name, Slots())
+        (slots.denied if record.decision == Effect.DENY else slots.allowed)[at] += 1
+
+    def _at(self, time: str) -> int | None:
+        if not time:
+            return None
+        at = (datetime.fromisoformat(time).replace(tzinfo=UTC) - self._start) // SLOT
+        return at if 0 <= at < SLOTS else None
+
+    def times(self) -> Sequence[datetime]:
+        """Return when each slot begins."""
+        return [self._start + number * SLOT for number in range(SLOTS)]
 
 
 class Hosts(Struct, frozen=True, kw_only=True):

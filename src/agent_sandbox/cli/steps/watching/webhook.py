@@ -3,6 +3,8 @@
 A thread sends what is new at most once in a few seconds. What could not be sent is tried again while it waits.
 """
 
+import hashlib
+import hmac
 import html
 import json
 import os
@@ -23,12 +25,12 @@ from agent_sandbox.runtime.host.post import SECONDS, NotSentError, post
 from agent_sandbox.runtime.proxy.reports import Question, State
 from agent_sandbox.runtime.sources.fetch import Host, fetch
 from agent_sandbox.runtime.webhook.outcome import Failure, SenderLock, forget_failure, save_failure
-from agent_sandbox.runtime.webhook.signature import HEADER, signature
 from agent_sandbox.runtime.webhook.webhook_file import WebhookSpec, read_webhook, webhook_file
 
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 MOST = 64  # the proxy lets no more requests wait
 TEXT_LONGEST = 200
+HEADER = "Agent-Sandbox-Signature"
 
 type Answer = Mapping[str, str]
 
@@ -202,3 +204,9 @@ def _text(message: Message, name: str) -> str:
     else:
         line = f"{len(message.closed)} closed in {name}"
     return html.escape(line[:TEXT_LONGEST], quote=False)
+
+
+def signature(key: bytes, body: bytes, *, now: int) -> str:
+    """Return the value of the header: the time, and the HMAC of the time and the body."""
+    signed = hmac.new(key, b"%d." % now + body, hashlib.sha256)
+    return f"t={now},v1={signed.hexdigest()}"

@@ -16,7 +16,7 @@ from agent_sandbox.cli.steps import execute
 from agent_sandbox.cli.steps.on_terminal import link_question
 from agent_sandbox.cli.steps.on_terminal import session as subject
 from agent_sandbox.cli.steps.on_terminal.image_question import FOLDER
-from agent_sandbox.cli.steps.on_terminal.session import TerminalSession
+from agent_sandbox.cli.steps.on_terminal.session import Overlays, TerminalSession
 from agent_sandbox.runtime.host import pty_session
 from agent_sandbox.runtime.host.pty_session import PtySession
 from agent_sandbox.runtime.project.installed import open_project
@@ -197,3 +197,45 @@ def test_treats_only_terminal_input_as_a_paste(seat: Seat, monkeypatch: pytest.M
 
     assert run(seat, monkeypatch, program, images=True) == 0
     assert copied == [b"\x89PNG\r\n\x1a\nrest"]
+
+
+class Shown:
+    """An overlay with these lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.shown: Sequence[str] = lines
+        self.keys: list[str] = []
+
+    def lines(self, columns: int) -> Sequence[str]:
+        """Return the lines."""
+        return self.shown if columns else ()
+
+    def signal(self) -> bytes:
+        """Ring if it is shown."""
+        return b"\x07" if self.shown else b""
+
+    def press(self, key: str) -> None:
+        """Keep the key."""
+        self.keys.append(key)
+
+
+def test_shows_one_overlay_until_it_is_done_before_the_next() -> None:
+    changes: list[bool] = []
+    first, second = Shown(), Shown("second")
+    both = Overlays((first, second), changed=lambda: changes.append(True))
+    assert both.lines(80) == ("second",)
+    first.shown = ("first",)
+    assert both.lines(80) == ("second",)  # not another one under the user's finger
+    second.shown = ()
+    assert (both.lines(80), changes) == ([], [True])
+    both.press("y")
+    assert both.lines(80) == ("first",)
+    both.press("d")
+    assert (first.keys, second.keys) == (["d"], [])
+
+
+def test_rings_for_each_active_overlay_and_shows_nothing_without_one() -> None:
+    assert Overlays((Shown("a"), Shown(), Shown("b")), changed=lambda: None).signal() == b"\x07\x07"
+    nothing = Overlays((Shown(),), changed=lambda: None)
+    assert nothing.lines(80) == []
+    nothing.press("y")

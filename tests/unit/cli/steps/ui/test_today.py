@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.steps.ui import today as subject
-from agent_sandbox.cli.steps.ui.today import Today
+from agent_sandbox.cli.steps.ui.today import SLOTS, Timeline, Today
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.traffic.record import Record, read_record
 
@@ -20,6 +20,7 @@ allow: [GET https://b.test/x, GET https://b.test/y]
 deny: [never.test]
 """
 NOW = datetime(2026, 1, 2, 15, tzinfo=UTC)
+START = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def line(time: str, host: str, rule: str | None, decision: str = "allow", **more: object) -> dict[str, object]:
@@ -101,3 +102,38 @@ def test_a_policy_that_cannot_be_read_is_a_problem(today: Today) -> None:
     Path(".devcontainer/policy.yaml").write_text("version: 2\n")
     with pytest.raises(UserError, match="invalid value `2`; write 1"):
         today.policy()
+
+
+def made(time: str, host: str = "a.test", decision: str = "allow") -> Record:
+    found = read_record(json.dumps({"time": time, "event": "request", "decision": decision, "host": host}))
+    assert found
+    return found
+
+
+def test_counts_by_host_and_half_hour() -> None:
+    timeline = Timeline(START)
+    for time in ("2026-01-02T00:00:00.000Z", "2026-01-02T00:29:59.999Z", "2026-01-02T23:59:59.999Z"):
+        timeline.add(made(time))
+    timeline.add(made("2026-01-02T00:30:00.000Z", decision="deny"))
+    timeline.add(made("2026-01-02T00:30:00.000Z", host=""))
+    slots = timeline.hosts["a.test"]
+    assert (slots.allowed[0], slots.allowed[-1], sum(slots.allowed)) == (2, 1, 3)
+    assert (slots.denied[1], sum(slots.denied)) == (1, 1)
+    assert [*timeline.hosts] == ["a.test", "(no host)"]
+    assert timeline.times()[1] == datetime(2026, 1, 2, 0, 30, tzinfo=UTC)
+    assert len(timeline.times()) == SLOTS
+
+
+def test_leaves_out_records_outside_the_day_and_without_a_time() -> None:
+    timeline = Timeline(START)
+    for time in ("2026-01-01T23:59:59.999Z", "2026-01-03T00:00:00.000Z", "never", ""):
+        timeline.add(made(time))
+    assert timeline.hosts == {}
+
+
+def test_limits_the_number_of_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "MOST_COUNTED", 2)
+    timeline = Timeline(START)
+    for number in range(9):
+        timeline.add(made("2026-01-02T00:00:00.000Z", host=f"h{number % 3}.test"))
+    assert {name: sum(slots.allowed) for name, slots in timeline.hosts.items()} == {"h0.test": 3, "h1.test": 3}

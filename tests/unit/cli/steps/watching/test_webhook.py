@@ -1,3 +1,5 @@
+import hashlib
+import hmac
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -7,12 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.cli.steps.watching.webhook import Message, Webhook, shown
+from agent_sandbox.cli.steps.watching.webhook import HEADER, Message, Webhook, shown, signature
 from agent_sandbox.policy import decide, parse_request
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.proxy.reports import Question, State
 from agent_sandbox.runtime.webhook.outcome import Failure, SenderLock, last_failure
-from agent_sandbox.runtime.webhook.signature import HEADER, signature
 from post_receiver import OK, SECONDS, Receiver
 
 REFUSES = b"HTTP/1.1 500 Oops\r\n\r\n"
@@ -290,3 +291,10 @@ def test_markup_of_chat_programs_is_escaped(world: World) -> None:
         world.says(receiver, "answers")
         world.webhook().record({**GRANT, "method": "<!channel>", "reason": "allowed once by <a&b>"})
         assert message(receiver)["text"] == "&lt;!channel&gt; new.test in app-1: allowed once by &lt;a&amp;b&gt;"
+
+
+def test_the_signature_covers_key_time_and_body() -> None:
+    expected = hmac.new(b"key", b"1700000000.{}", hashlib.sha256).hexdigest()
+    assert signature(b"key", b"{}", now=1_700_000_000) == f"t=1700000000,v1={expected}"
+    made = {signature(key, body, now=now) for key in (b"a", b"b") for body in (b"1", b"2") for now in (1_700, 1_701)}
+    assert len(made) == 8
