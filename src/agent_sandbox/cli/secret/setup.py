@@ -8,7 +8,6 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.policy_file import find_policy
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.aws_setup import SERVICE as AWS
 from agent_sandbox.cli.steps.secrets.aws_setup import set_up_aws
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
@@ -105,12 +104,7 @@ def setup(  # noqa: PLR0913 - each is an option
     for one in named or [name]:
         if not named_secret(own, one, keyed[one][0]):
             put_options(one, {keyed[one][0]: secret.name}, project.policy)
-    take_effect(
-        project,
-        secret.name,
-        lambda: report(reload_stack(path), unchanged=f"{secret.name} was replaced; the policy injects it already"),
-        is_stored=is_there,
-    )
+    take_effect(project, secret.name, path, is_stored=is_there, how="injects it")
     say(f"the proxy sends {secret.name} to {auth.host}; in the sandbox, {auth.env} holds a placeholder for it")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
 from agent_sandbox.cli.steps.secrets.take_effect import take_effect
@@ -36,12 +35,7 @@ def set_up_aws(  # noqa: PLR0913 - the command's options
     is_there = store(project, Bound(name=SECRET, hosts=hosts), source or (recipe.source if recipe else usual), ttl)
     entries: list[object] = [one.entry(SECRET) for one in wanted]
     put_values({"domains": entries}, "under `domains`: " + ", ".join(names), shown(project.policy, cwd=Path.cwd()))
-    take_effect(
-        project,
-        SECRET,
-        lambda: report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy signs with it already"),
-        is_stored=is_there,
-    )
+    take_effect(project, SECRET, path, is_stored=is_there, how="signs with it")
     say(f"the proxy signs requests to {', '.join(one.host for one in wanted)}")
     say("in the sandbox, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY hold placeholders, and AWS_REGION the region")
 

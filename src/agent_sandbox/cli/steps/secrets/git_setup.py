@@ -13,7 +13,6 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, say_loaded
 from agent_sandbox.cli.steps.secrets.git_repositories import (
     GIT,
     REPOSITORIES,
@@ -103,12 +102,7 @@ def set_up_git(project: Project, service: str, asked: GitSetup, *, path: Path | 
     if asked.read_only:
         for line in NO_PUSHES:
             put(read_short_rule(Effect.DENY, (line,)), policy)
-    take_effect(
-        project,
-        secret,
-        lambda: say_loaded(reload_stack(path)),
-        is_stored=is_there,
-    )
+    take_effect(project, secret, path, is_stored=is_there)
     say(f"the proxy sends {secret} to {' and '.join(bound.hosts)}, only for the repositories that the policy names")
 
 

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.terminal.output import say
@@ -27,12 +26,7 @@ def set_up_npm(project: Project, source: str, ttl: str, *, path: Path | None) ->
     is_there = store(project, Bound(name=SECRET, hosts=(host,)), source, ttl)
     entry = _entry(host, port, below)
     put_values({"domains": [entry]}, f"under `domains`: {host}", shown(project.policy, cwd=Path.cwd()))
-    take_effect(
-        project,
-        SECRET,
-        lambda: report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy injects it already"),
-        is_stored=is_there,
-    )
+    take_effect(project, SECRET, path, is_stored=is_there, how="injects it")
     say(f"the proxy sends {SECRET} to {host}{below}, to read; in the sandbox, {VARIABLE} holds a placeholder for it")
 
 

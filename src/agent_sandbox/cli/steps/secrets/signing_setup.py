@@ -5,7 +5,6 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store
 from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.terminal.output import say
@@ -27,12 +26,7 @@ def set_up_signing(project: Project, source: str, ttl: str, *, path: Path | None
     is_there = store(project, bound, source, ttl)
     policy = shown(project.policy, cwd=Path.cwd())
     put_values({"settings": {"sign_commits": SECRET}}, f"`sign_commits: {SECRET}`", policy)
-    take_effect(
-        project,
-        SECRET,
-        lambda: report(reload_stack(path), unchanged=f"{SECRET} was replaced; the policy names it already"),
-        is_stored=is_there,
-    )
+    take_effect(project, SECRET, path, is_stored=is_there, how="names it")
     say(f"git in the sandbox signs commits of {email}; the key stays in the proxy, which signs nothing else")
 
 

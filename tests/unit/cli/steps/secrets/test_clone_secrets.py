@@ -106,11 +106,11 @@ def test_warns_about_a_clone_in_which_the_change_fails(
 
 @pytest.mark.usefixtures("clones")
 def test_running_clones_load_the_policy_while_the_projects_own_stack_is_down(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_running(docker, "app-fix-1-")
     capsys.readouterr()
-    loaded: list[str] = []
-    effects.take_effect(open_project(None, cwd=project), "a", lambda: loaded.append("loaded"), is_stored=True)
-    assert loaded == ["loaded"]
-    assert capsys.readouterr().err == "a is stored, and agent-sandbox up loads the policy\n"
+    monkeypatch.setattr(effects, "reload_stack", lambda _: {"clones": [{"name": "fix-1", "ok": True, "digest": "1"}]})
+    effects.take_effect(open_project(None, cwd=project), "a", None, is_stored=True)
+    said = "a is stored, and agent-sandbox up loads the policy\nfix-1: policy loaded, digest 1\n"
+    assert capsys.readouterr().err == said
