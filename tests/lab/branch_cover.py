@@ -97,7 +97,7 @@ def forget_results(package: str) -> None:
     """Empty the caches of the functions of a package: what other tests have called is called again."""
     for name, module in [*sys.modules.items()]:
         if f"{name}.".startswith(f"{package}."):
-            for found in vars(module).values():
+            for found in [*vars(module).values()]:
                 if isinstance(found, _lru_cache_wrapper):
                     found.cache_clear()
 
