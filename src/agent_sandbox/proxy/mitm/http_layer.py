@@ -54,7 +54,7 @@ class PolicyReplaced(events.Event):
 
 @dataclass
 class Resumed(events.Event):
-    """The request whose hook this is no longer waits for a person, or has its turn."""
+    """The request of this hook has stopped waiting for a person, or has its turn."""
 
     hook: StartHook
 
@@ -271,7 +271,7 @@ class Destination(layer.Layer):
         return buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
 
     def limit_copies(self, size: float) -> None:
-        """Forget copies of request bodies, the largest first, until the rest is no larger than `size` in all."""
+        """Forget copies of request bodies, the largest first, until the others take at most `size` bytes in all."""
         copies = [
             stream for stream in self._http.streams.values() if isinstance(stream, StrictStream) and stream.copied
         ]

@@ -81,8 +81,8 @@ def is_sign(char: int) -> bool:
 def unescaped(char: int, window: bytes) -> tuple[list[bytes], list[int], bytes]:
     """Undo one escaping of signs in a lower-case text, whose first character must be an escaped sign.
 
-    Return the characters, where each ends, and the rest, which may be the beginning of another escaped sign. Stop where
-    they are no beginning of an escape sequence of `char`.
+    Return the characters, where each ends, and the rest, which may be the beginning of another escaped sign. Stop when
+    the characters cannot become an escape sequence of `char`.
 
     >>> unescaped(ord("/"), b"%252f+%252f")
     ([b'%', b'2', b'f'], [3, 4, 5], b'+%252f')

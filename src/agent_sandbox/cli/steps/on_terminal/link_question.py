@@ -23,8 +23,8 @@ from agent_sandbox.runtime.project.project_file import ports_of
 from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
 
 # Only characters of RFC 3986 that mean nothing to a shell (`wslview` starts that of Windows), and as the host a
-# lower-case name with a dot. So there is no user name in front of it, no address in any spelling, no letter of another
-# script, nothing that browsers read differently, such as `\`, and no name of this machine or its network.
+# lower-case name with a dot. This excludes user names, IP addresses in every spelling, letters of other scripts, what
+# browsers read differently, such as `\`, and names of this machine and its network.
 LINK = re.compile(
     r"https?://(?P<host>(?:[a-z0-9-]+\.)+(?!(?:localhost|localdomain|internal|local|lan|arpa)\b)[a-z][a-z0-9-]*)(?::[0-9]{1,5})?"
     r"(?:[/?#][A-Za-z0-9._~:/?#\[\]@&+,=%-]*)?"
