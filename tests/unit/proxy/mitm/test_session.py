@@ -184,7 +184,8 @@ class Expands(Streamer):
         exchange.received.unpacking, exchange.received.redactor = Unpacking(b"gzip"), Redactor([b"secret"])
 
 
-async def test_a_response_is_expanded_no_faster_than_the_client_takes_it() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_response_is_expanded_no_faster_than_the_client_takes_it(*, is_cancelled: bool) -> None:
     limits = Limits()
     stage = Stage(PLAIN, LetThrough(), Expands(), limits=limits)
     draw = Random(1)  # noqa: S311 - what does not compress, so that the whole is not refused as a bomb
@@ -193,10 +194,17 @@ async def test_a_response_is_expanded_no_faster_than_the_client_takes_it() -> No
     stage.server.feed_data(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(packed), packed))
     serving = asyncio.create_task(stage.session.handle_client())
     await until(lambda: stage.session.layer.unsent(to_client=True) > limits.held_bytes)
-    await asyncio.sleep(1)  # time for many turns
+    await until(lambda: not stage.session._engine.turns._is_taken)
+    (waiting,) = stage.session._resuming
+    for _ in range(1000):  # it would go on at its next turn
+        await turns()
+    assert (waiting.done(), {waiting} == stage.session._resuming) == (False, True)
     assert stage.session.layer.unsent(to_client=True) < 2 * limits.held_bytes
-    stage.client.feed_eof()
-    await serving
+    if is_cancelled:
+        serving.cancel()
+    else:
+        stage.client.feed_eof()
+    await asyncio.gather(serving, return_exceptions=True)
     await until(lambda: not stage.session._resuming)
 
 
