@@ -77,8 +77,6 @@ def start(
         project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), extra_ca=extra_ca)
-    if extra_ca and not (dry_run or quiet):
-        _say_if_build_only(project, extra_ca)
     if not dry_run:
         refresh_settings(project)
     try:
@@ -99,6 +97,8 @@ def start(
         if dry_run:
             execute(plan, dry_run=True)
             return DONE
+        if extra_ca and not (ready or quiet):
+            _say_if_build_only(project, extra_ca)
         prepare_images(project, quiet=quiet)
         record_first_review(project.root)  # first: an agent may work even in a stack that starts only in part
         failure = _bring_up(project, plan, quiet=quiet, tell=tell)
