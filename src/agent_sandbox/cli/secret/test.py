@@ -32,6 +32,7 @@ Url = Annotated[str, Option(help="The URL to request, if the secret is not the k
 SECONDS = 20
 REFUSED = frozenset({401, 403})
 BAD_REQUEST, TOO_MANY = 400, 429  # only clients that are known have a limit of requests
+PORTS = {"https": 443, "http": 80}
 UNREACHED = 502  # mostly the proxy's own answer, and then the reason says why
 # A header whose name nobody else sends marks this request in the audit log.
 MARKER = "secret-test-"
@@ -102,11 +103,14 @@ def _unsent(project: Project, secret: Bound, record: Record) -> Problem | None:
 
 def _logged(project: Project, marker: str, asked: SplitResult) -> Record | None:
     """Return the record of the marked request to that address; it may follow the response by a moment."""
-    found, wanted = list[Record](), ("GET", asked.hostname, asked.path or "/")
+    port = asked.port or PORTS.get(asked.scheme)
+    found, wanted = list[Record](), ("GET", asked.scheme, asked.hostname, port, asked.path or "/")
 
     def take(line: str) -> None:
         record = read_record(line)
-        if record and (record.method, record.host, record.path) == wanted and marker in record.headers.split(", "):
+        if record is None or marker not in record.headers.split(", "):
+            return
+        if (record.method, record.scheme, record.host, record.port, record.path) == wanted:
             found.append(record)
 
     for _ in range(READS):

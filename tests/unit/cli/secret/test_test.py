@@ -14,10 +14,10 @@ URL = "https://api.openai.com/v1/models"
 
 
 LOGGED = {"time": "2026-01-31T10:00:00.000Z", "event": "request", "decision": "allow", "host": "api.openai.com"}
-LOGGED |= {"method": "GET", "path": "/v1/models"}
+LOGGED |= {"scheme": "https", "port": 443, "method": "GET", "path": "/v1/models"}
 
 
-def logged(*secrets: str, headers: str = "accept, secret-test-00ff", status: int | None = 200, **fields: str) -> str:
+def logged(*secrets: str, headers: str = "accept, secret-test-00ff", status: int | None = 200, **fields: object) -> str:
     """Return a line of the audit log for a request with these secrets."""
     used = [{"secret": name, "kind": "bearer", "source": "file", "age_s": 1} for name in secrets]
     return json.dumps(LOGGED | {"headers": headers, "secrets": used, "status": status} | fields) + "\n"
@@ -71,6 +71,7 @@ RULE = "agent-sandbox policy explain URL shows the rule that allows the request"
         (logged("other", "an.other"), f"{ANSWERS}; other, an.other was sent instead\n{UNNAMED}"),
         (logged("the.key", headers="accept") + logged("the.key", headers="secret-test-00ffee"), UNLOGGED),
         (logged("the.key", host="a.test") + logged("the.key", path="/") + logged("the.key", method="HEAD"), UNLOGGED),
+        (logged("the.key", scheme="http") + logged("the.key", port=8443), UNLOGGED),
         (logged("the.key", status=None), "the request failed: no answer\n  hint: agent-sandbox proxy logs\n"),
         (
             logged("the.key", status=502, reason="cannot connect"),
