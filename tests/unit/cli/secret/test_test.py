@@ -13,7 +13,12 @@ HELD = [{"name": "the.key", "hosts": ["api.openai.com"]}, {"name": "other", "hos
 URL = "https://api.openai.com/v1/models"
 
 
-LOGGED = {"time": "2026-01-31T10:00:00.000Z", "event": "request", "decision": "allow", "host": "api.openai.com"}
+LOGGED: dict[str, object] = {
+    "time": "2026-01-31T10:00:00.000Z",
+    "event": "request",
+    "decision": "allow",
+    "host": "api.openai.com",
+}
 LOGGED |= {"scheme": "https", "port": 443, "method": "GET", "path": "/v1/models"}
 
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -55,15 +56,19 @@ class Browser:
     def open(self, url: str, port: int) -> bool:
         """Open the port, if it is not 0, then the URL; return False if another program uses the port."""
         if port and port not in self._ports:
-            if not _is_opened(relay_step(self._project), Forward(here=port, inside=port)):
-                return False
             self._ports.add(port)
+            forget = partial(self._ports.discard, port)
+            if not _is_opened(relay_step(self._project), Forward(here=port, inside=port), ended=forget):
+                return False
         browse(url, project=self._project.root)
         return True
 
 
-def _is_opened(step: HandOver, wanted: Forward) -> bool:
-    """Relay a port in a thread; return whether it has this number on both addresses, and close it if not."""
+def _is_opened(step: HandOver, wanted: Forward, *, ended: Callable[[], None]) -> bool:
+    """Relay a port in a thread; return whether it has this number on both addresses, and close it if not.
+
+    Calls `ended` once it is relayed no longer.
+    """
     found: SimpleQueue[bool] = SimpleQueue()
 
     def opened(one: Forward) -> None:
@@ -76,6 +81,7 @@ def _is_opened(step: HandOver, wanted: Forward) -> bool:
             with suppress(UserError, OSError):
                 asyncio.run(forward(step.argv, step.cwd, [wanted], opened=opened))
         finally:
+            ended()
             found.put(item=False)
 
     start(work)
