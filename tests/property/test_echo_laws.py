@@ -25,6 +25,7 @@ from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
 from agent_sandbox.proxy.wire.websocket_frames import TEXT, frame
+from packing import whole
 
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 PLACEHOLDERS = Placeholders(b"k" * 32)
@@ -123,7 +124,7 @@ def returned(exchange: Exchange, status: int, place: str, echo: bytes) -> bytes:
         frames = server_frames(exchange.echoes, longest=1000)
         return b"".join(frames.read(frame(TEXT, echo, ends=True))) if status == 101 else b""
     sent = {"body": echo, "compressed": gzip.compress(echo)}.get(place, b"")
-    body = b"".join(part for data in (sent, b"") for part in exchange.received.pieces(data))
+    body = whole(exchange.received, sent)
     exchange.trailers = ((b"X-You-Sent", echo),) if place == "trailer" else None
     streamer.response(exchange, TUNNEL)
     return repr((exchange.returned, body, exchange.trailers)).encode()

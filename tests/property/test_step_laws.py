@@ -12,7 +12,7 @@ from agent_sandbox.proxy.secrets.redacted_frames import server_frames
 from agent_sandbox.proxy.secrets.redaction import PIECE, Redactor, redact, secret_encodings
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.wire.websocket_frames import TEXT, frame
-from packing import PACK
+from packing import PACK, whole
 
 SECRET = b"value-of-the-se/cret+"
 ECHOES = secret_encodings(SECRET.decode(), KINDS["bearer"])
@@ -34,7 +34,7 @@ def split(data: bytes, places: list[int]) -> list[bytes]:
 def passed(meter: Meter, pieces: list[bytes]) -> bytes | None:
     """Return what the client gets, None if the response breaks off."""
     try:
-        return b"".join(part for data in (*pieces, b"") for part in meter.pieces(data))
+        return whole(meter, *pieces)
     except ValueError:
         return None
     finally:

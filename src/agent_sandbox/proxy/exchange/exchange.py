@@ -92,23 +92,25 @@ class Meter(Struct):
         return self.redactor is not None or bool(self.filters)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Count `data` and yield it, redacted and filtered if need be. Empty `data` means the end of the body.
+        """Count `data` and yield it, redacted and filtered if need be.
 
         Each piece takes bounded work; some are empty. Raises UnpackError and OverBudgetError.
         """
         self.count += len(data)
         if over := self.spend("download", len(data)):
             raise OverBudgetError(over)
-        if not self.changes:
-            yield data
-            return
-        stages = [part for part in (self.unpacking, self.redactor, *self.filters) if part is not None]
-        if data:
-            yield from self._through(stages, data)
-            return
+        yield from self._through(self._stages, data) if self.changes else (data,)
+
+    def rest(self) -> Iterator[bytes]:
+        """Yield what was held back until the end of the body, as `pieces` does."""
+        stages = self._stages if self.changes else ()
         for number, part in enumerate(stages, 1):
             if part is not self.unpacking or self.count:
                 yield from self._through(stages[number:], part.end())
+
+    @property
+    def _stages(self) -> Sequence[Stage]:
+        return [part for part in (self.unpacking, self.redactor, *self.filters) if part is not None]
 
     @property
     def holds_head(self) -> bool:

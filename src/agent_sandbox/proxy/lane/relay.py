@@ -1,7 +1,7 @@
 """Forward one allowed request to its server, and the response to the client, both as they arrive."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import h11
 
@@ -201,15 +201,16 @@ class Relay:
 
     async def _return(self, first: bytes, body: Body, *, chunked: bool, server: ByteStream) -> None:
         """Send the response. Data that arrived together is sent together. The record is written before the end."""
-        out, holds = first, self._exchange.received.holds_head
+        meter, out = self._exchange.received, first
+        holds = meter.holds_head
         try:
             while not body.is_done:
                 if (piece := body.take()) is None:
                     out = out if holds else await self._pass(out)
                     piece = await body.read()
                 await self._be_fair(body.took)
-                out = await self._add(out, piece, chunked=chunked, holds=holds) if piece else out
-            out = await self._add(out, b"", chunked=chunked, holds=holds)
+                out = await self._add(out, meter.pieces(piece), chunked=chunked, holds=holds)
+            out = await self._add(out, meter.rest(), chunked=chunked, holds=holds)
         except h11.ProtocolError as error:
             why = "the server reset the connection" if server.is_reset else f"HTTP/1 protocol error: {error}"
             raise BrokenError(self._safe(why)) from error
@@ -228,13 +229,12 @@ class Relay:
         else:  # some clients read nothing before they have sent their whole request
             self._client.write(out)
 
-    async def _add(self, out: bytes, data: bytes, *, chunked: bool, holds: bool) -> bytes:
-        """Append data of the body as the client gets it, b"" for its end; send `out` once it is large."""
-        meter = self._exchange.received
-        pieces, is_over, turns = meter.pieces(data), False, 0
+    async def _add(self, out: bytes, pieces: Iterator[bytes], *, chunked: bool, holds: bool) -> bytes:
+        """Append pieces of the body as the client gets them; send `out` once it is large."""
+        takes_turns, is_over, turns = self._exchange.received.changes, False, 0
         while not is_over:
             turns += 1
-            made, is_over = await self._turns.next(pieces, self._work) if meter.changes else (next(pieces), True)
+            made, is_over = await self._turns.next(pieces, self._work) if takes_turns else (next(pieces, b""), True)
             out += chunk(made) if chunked and made else made
             if not holds and (len(out) > PIECE or turns % MOST_TURNS == 0):
                 out = await self._pass(out)

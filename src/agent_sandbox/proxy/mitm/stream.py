@@ -202,13 +202,12 @@ class StrictStream(HttpStream, ExchangeOwner):
     def _filter(self, event: events.Event, state: Callable[[events.Event], Commands]) -> Commands:
         """Pass data or the end of a response on to `state`, filtered, piece by piece, each when it is its turn."""
         meter = self.exchange.received if self.exchange is not None else None
-        # For a meter, data without a byte is the end: a DATA frame may be empty.
-        if self._is_stopped or (isinstance(event, ResponseData) and not event.data):
+        if self._is_stopped:
             return
         if meter is None or isinstance(event, ResponseTrailers):
             yield from state(event)
             return
-        pieces, is_over = meter.pieces(event.data if isinstance(event, ResponseData) else b""), False
+        pieces, is_over = meter.pieces(event.data) if isinstance(event, ResponseData) else meter.rest(), False
         while not is_over:
             if meter.changes:
                 self._turn = TurnHook(self._work)

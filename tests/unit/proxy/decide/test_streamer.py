@@ -12,6 +12,7 @@ from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.secrets.unpacking import UnpackError
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead
+from packing import whole
 from table_tests import each
 
 JSON = (b"Content-Type", b"application/json")
@@ -77,8 +78,7 @@ def test_redacts_echoes_in_reason_names_and_values() -> None:
     exchange.echoes = Echoes([b"hunter22"])
     Streamer().responseheaders(exchange, TUNNEL)
     assert exchange.returned == ResponseHead(200, b"OK ********", ((b"X-You", b"said: ********!"), (b"********", b"a")))
-    passed = [bytes(exchange.received(data)) for data in (b"a hunt", b"er22 b", b"")]
-    assert b"".join(passed) == b"a ******** b"
+    assert whole(exchange.received, b"a hunt", b"er22 b") == b"a ******** b"
     assert exchange.received.count == len(b"a hunter22 b")
     exchange.trailers = ((b"said", b"hunter22"),)
     Streamer().response(exchange, TUNNEL)
@@ -101,7 +101,7 @@ def test_redacts_a_session_token_in_all_but_successful_responses(
     exchange = answered(status, *fields)
     exchange.echoes, exchange.only_token = Echoes([b"hunter22"]), True
     Streamer().responseheaders(exchange, TUNNEL)
-    assert b"".join(bytes(exchange.received(data)) for data in (b"hunter22", b"")) == shown
+    assert whole(exchange.received, b"hunter22") == shown
 
 
 def test_leaves_fields_without_an_echo_unchanged() -> None:
@@ -140,8 +140,7 @@ def test_decompresses_and_reframes_a_compressed_response_with_a_secret(
     exchange.head = replace(exchange.head, version=version)
     exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == wanted
-    body = (gzip.compress(b"a hunter22 b"), b"")
-    assert b"".join(bytes(exchange.received(data)) for data in body) == b"a ******** b"
+    assert whole(exchange.received, gzip.compress(b"a hunter22 b")) == b"a ******** b"
 
 
 @each(("method", "status"), [("HEAD", 200), ("head", 200), ("GET", 204), ("GET", 304)])
@@ -150,7 +149,7 @@ def test_a_response_without_a_body_keeps_its_content_encoding(method: str, statu
     exchange.method = method
     exchange.echoes = Echoes([b"hunter22"])
     assert returned(exchange) == (GZIP, LENGTH)
-    assert exchange.received(b"") == b""
+    assert whole(exchange.received) == b""
 
 
 def test_returns_a_compressed_response_without_a_secret_unchanged() -> None:
@@ -173,7 +172,7 @@ def test_filters_and_reframes_a_list_of_tools(status: int, fields: Fields, wante
     exchange.shows_tool = "b".__eq__
     assert returned(exchange) == wanted
     body = gzip.compress(TOOLS) if GZIP in fields else TOOLS
-    assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown
+    assert whole(exchange.received, body) == shown
 
 
 USE = SecretUse(secret="git.token", kind="basic", source="stored", age=1.0)
@@ -201,7 +200,7 @@ def test_credentials_for_large_files_are_hidden_from_a_client_without_the_secret
     exchange = answered(status, LENGTH)
     exchange.path, exchange.secrets = path, secrets
     assert returned(exchange) == ((CHUNKED,) if shown == HIDDEN else (LENGTH,))
-    assert b"".join(bytes(exchange.received(data)) for data in (BATCH, b"")) == shown
+    assert whole(exchange.received, BATCH) == shown
 
 
 def test_a_response_that_may_list_tools_and_hand_out_credentials_is_filtered_for_both() -> None:
@@ -210,7 +209,7 @@ def test_a_response_that_may_list_tools_and_hand_out_credentials_is_filtered_for
     returned(exchange)
     body = TOOLS.removesuffix(b"}") + b', "objects": [' + BATCH + b"]}"
     shown = b'{"result": {"tools": []}, "objects": [' + HIDDEN + b"]}"
-    assert b"".join(bytes(exchange.received(data)) for data in (body, b"")) == shown
+    assert whole(exchange.received, body) == shown
 
 
 def test_all_filtered_responses_share_one_limit_of_held_bytes() -> None:
@@ -234,7 +233,7 @@ def test_an_error_with_a_code_of_aws_refuses_the_key_and_passes_unchanged(
     exchange, body = answered(status, (b"Content-Length", b"31")), b"<Code>InvalidAccessKeyId</Code>"
     exchange.secrets = (SecretUse(secret="key", kind=kind, source="aws", age=0.0),)
     assert returned(exchange) == ((b"Content-Length", b"31"),)
-    assert bytes(exchange.received(body)) + bytes(exchange.received(b"")) == body
+    assert whole(exchange.received, body) == body
     assert [one.secret for one in exchange.secrets if exchange.refuses_secret] == refuses
 
 

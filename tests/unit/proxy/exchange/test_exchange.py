@@ -30,6 +30,7 @@ from agent_sandbox.proxy.secrets.unpacking import UnpackError, Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
+from packing import whole
 from table_tests import each
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
@@ -50,7 +51,7 @@ def allowed() -> Exchange:
 
 def test_a_meter_counts_and_changes_nothing() -> None:
     meter = Meter()
-    assert (meter(b"hello"), meter(b""), meter.count) == (b"hello", b"", 5)
+    assert (meter(b"hello"), meter(b""), [*meter.rest()], meter.count) == (b"hello", b"", [], 5)
 
 
 def test_a_meter_takes_bytes_up_to_its_limit() -> None:
@@ -60,18 +61,14 @@ def test_a_meter_takes_bytes_up_to_its_limit() -> None:
 
 def test_a_meter_redacts_an_injected_secret() -> None:
     meter = Meter(redactor=Redactor([b"hunter22"]))
-    assert [b"".join(meter.pieces(data)) for data in (b"a hunt", b"er22 b hunt", b"")] == [
-        b"a ",
-        b"******** b ",
-        b"hunt",
-    ]
+    assert [meter(data) for data in (b"a hunt", b"", b"er22 b hunt")] == [b"a ", b"", b"******** b "]
+    assert [*meter.rest()] == [b"hunt"]
     assert meter.count == len(b"a hunter22 b hunt")
 
 
 def test_a_meter_copies_the_redacted_body_unless_it_is_too_large() -> None:
     meter = Meter(redactor=Redactor([b"hunter22"]), copied=bytearray())
-    shown = [b"".join(meter.pieces(data)) for data in (b"a hunter22 b hun", b"", b"")]
-    assert (shown[0], bytes(meter.copied or b"")) == (b"a ******** b ", b"a ******** b hun")
+    assert whole(meter, b"a hunter22 b hun") == bytes(meter.copied or b"") == b"a ******** b hun"
     list(meter.pieces(b"x" * MAX_COPY))
     assert meter.copied is None
     list(meter.pieces(b"x"))
@@ -80,16 +77,16 @@ def test_a_meter_copies_the_redacted_body_unless_it_is_too_large() -> None:
 def test_a_compressed_body_is_counted_compressed_and_redacted_after_decompression() -> None:
     meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
     packed = zlib.compress(b"a hunter22 b")
-    assert b"".join(part for data in (packed[:5], packed[5:], b"") for part in meter.pieces(data)) == b"a ******** b"
+    assert whole(meter, packed[:5], packed[5:]) == b"a ******** b"
     assert meter.count == len(packed)
 
 
 def test_a_compressed_body_that_is_cut_short_is_an_error_unless_it_is_empty() -> None:
     meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
-    assert b"".join(meter.pieces(b"")) == b""
+    assert whole(meter, b"") == b""
     list(meter.pieces(zlib.compress(b"some text")[:-1]))
     with pytest.raises(UnpackError, match=r"^its compressed body is not complete\Z"):
-        list(meter.pieces(b""))
+        list(meter.rest())
 
 
 def test_a_new_exchange_is_denied_and_names_the_request() -> None:
@@ -272,17 +269,14 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
         filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),),
     )
     packed = zlib.compress(b'{"result": {"tools": [{"name": "a", "x": "hunter22"}, {"name": "b"}]}}')
-    shown = b"".join(part for data in (packed[:5], packed[5:], b"") for part in meter.pieces(data))
-    assert shown == b'{"result": {"tools": [{"name": "a", "x": "********"}]}}'
+    assert whole(meter, packed[:5], packed[5:]) == b'{"result": {"tools": [{"name": "a", "x": "********"}]}}'
     assert meter.count == len(packed)
 
 
 def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
     meter = Meter(filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),))
-    assert [b"".join(meter.pieces(data)) for data in (b'{"result": {"tools": [{"name": "b"}]}}', b"")] == [
-        b"",
-        b'{"result": {"tools": []}}',
-    ]
+    assert meter(b'{"result": {"tools": [{"name": "b"}]}}') == b""
+    assert [*meter.rest()] == [b'{"result": {"tools": []}}']
 
 
 TYPE, HTML = (b"content-type", b"application/json"), (b"content-type", b"text/html")
