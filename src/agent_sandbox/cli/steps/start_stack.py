@@ -202,10 +202,12 @@ def report_unwritable_project(project: Project) -> None:
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # The engine does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
-    inside = accept_harmless(project, found, look_inside(driver(), found, project.root))
+    before = look_inside(driver(), found, project.root)
+    inside = accept_harmless(project, found, before)
     lost = review(project, found, inside)
     if not (lost or inside.cut_off or inside.silent):
-        _wait_for_check(project, found)
+        # A check may have failed until all was protected again.
+        _wait_for_check(project, driver().observe(project.name) if before.lost else found)
     if inside.cut_off:
         say(f"{inside.cut_off}: recreating both containers")
         return ("agent", "firewall")

@@ -92,22 +92,32 @@ def test_asks_before_a_container_of_an_editor_is_recreated(
     assert any(" up --detach" in call for call in up_to_date.calls) == (answer == "y")
 
 
+@pytest.mark.parametrize("before", ["healthy", "unhealthy"])
 def test_accepts_harmless_settings_and_waits_for_an_unhealthy_agent(
-    project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path,
+    up_to_date: FakeDocker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: str,
 ) -> None:
-    """Compose would start nothing while it is unhealthy."""
+    """Compose would start nothing while it is unhealthy, even if its check failed only after the first look."""
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], os.defpath)))
     monkeypatch.setattr("agent_sandbox.cli.steps.start_stack.POLL_SECONDS", 0.001)
     subprocess.run(["git", "init", "--quiet", project], check=True)
     leave_pending(project, os.environ, read_held(project, [".git/config"]), ())
     subprocess.run(["git", "-C", project, "config", "user.name", "Ann"], check=True)
-    mounted, docker = up_to_date.folder / "mounted", up_to_date.says("up --detach")
+    mounted, seen, docker = up_to_date.folder / "mounted", up_to_date.folder / "seen", up_to_date.says("up --detach")
     docker.says("run --rm", script=f"touch {mounted}")
     docker.says(f"exec agent0000000 {HEALTHY}", script=f"test -e {mounted} || {{ echo .git/config; exit 1; }}")
-    healthy = json.dumps([inspected("agent", "healthy")])
-    found = f"! test -e {mounted} || {{ printf %s {shlex.quote(healthy)}; exit 0; }}"
+    first, unhealthy, healthy = (
+        shlex.quote(json.dumps([inspected("agent", health)])) for health in (before, "unhealthy", "healthy")
+    )
     docker.says("ps --all --quiet", out="agent\n")
-    docker.says("inspect --type container", script=found, out=json.dumps([inspected("agent", "unhealthy")]))
+    docker.says(
+        "inspect --type container",
+        script=f"test -e {mounted} || {{ printf %s {first}; exit 0; }}\n"
+        f"test -e {seen} || {{ : >{seen}; printf %s {unhealthy}; exit 0; }}\nprintf %s {healthy}",
+    )
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith(".git/config: replaced on the host machine; only harmless settings differ")
