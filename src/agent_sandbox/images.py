@@ -202,6 +202,20 @@ def usage_images() -> tuple[Image, ...]:
     return (_base(), usage)
 
 
+def registries_image(asked: str, base_image: str = "") -> Image:
+    """Return an image that builds only if packages of Debian, npm and PyPI can be had; `asked` differs each time."""
+    chosen = {BASE_IMAGE: base_image} if base_image else {}
+    name, asks = f"{OURS}registries:{__version__}", (NPM_REGISTRY, PIP_INDEX)
+    return replace(
+        _base(),
+        name=name,
+        target="registries",
+        registries=asks,
+        arguments={**chosen, "ASKED": asked},
+        follows_base=not chosen,
+    )
+
+
 def _base() -> Image:
     return Image(name=base_name(), target="base", context=_with_stages(_contexts()[1], ()))
 

@@ -15,17 +15,19 @@ from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.forget_project import forget_project
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at
+from agent_sandbox.runtime.init.own_files import remove_ours, without_ours
+from agent_sandbox.runtime.project.clone_record import clone_at
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.all_recipes import shared_recipes
 from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, Option(help="Also remove the images.")]
+Files = Annotated[bool, Option(help="Also remove what `init` wrote into the project, with your policy.")]
 Orphans = Annotated[bool, Option(help="Remove the stacks whose directory is gone or has another stack.")]
 Yes = Annotated[bool, Option(help="Do not ask.", short="-y")]
 
@@ -34,6 +36,7 @@ def destroy(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     images: Images = False,
+    files: Files = False,
     orphans: Orphans = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -41,8 +44,8 @@ def destroy(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Remove the stack's containers, networks and volumes, with the agent's state, secrets, audit log and CA.
 
-    The project's files stay. `--images` also removes the images, which other projects share, except those that a
-    container uses.
+    The project's files stay. `--files` removes those that `init` wrote, with the policy, and its lines in others.
+    `--images` also removes the images, which other projects share, except those that a container uses.
     """
     if orphans:
         return _destroy_orphans(yes=yes, dry_run=dry_run, quiet=quiet)
@@ -53,28 +56,40 @@ def destroy(  # noqa: PLR0913 - each is an option
 
         report_unfetched(clone)
     names = own_images(project) if images else ()
-    things = {} if dry_run else driver().leftovers(project.name)
-    if images and not dry_run:
+    left = without_ours(project) if files and not clone else {}
+    plan = backend().plan(project, Destroy(images=names))
+    marked = tuple(f"{file} (in part)" if text else file for file, text in left.items())
+    if dry_run:
+        execute(plan, dry_run=True)
+        emit_lines([f"# files: {', '.join(marked)}"] if left else [])
+        return DONE
+    things = {**driver().leftovers(project.name), **({"files": marked} if left else {})}
+    if images:
         things["images"] = tuple(driver().labels_of(names))
-    if not (dry_run or any(things.values())):
+    if not any(things.values()):
         forget_project(project, clone)
         if not quiet:
             say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
     option = f" --path {shlex.quote(str(path))}" if path else ""
-    if not (yes or dry_run or _confirmed(project, things, option)):
+    if not (yes or _confirmed(project, things, option)):
         say("nothing was removed")
         return FIXABLE
-    execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
-    if not dry_run:
-        forget_project(project, clone)
-    if not (dry_run or quiet):
-        parts = (counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if found)
-        say(f"removed {project.name}: {', '.join(parts)}")
-        if images:
-            _report_images(things["images"])
-        _report_secrets(project, clone)
+    execute(plan, quiet=quiet)
+    if left:
+        remove_ours(project, left)
+    forget_project(project, clone, trust=bool(left))
+    if not quiet:
+        _report(project, things, keeps_policy=not (clone or left))
     return DONE
+
+
+def _report(project: Project, things: Mapping[str, Sequence[str]], *, keeps_policy: bool) -> None:
+    parts = (counted(len(found), kind.removesuffix("s")) for kind, found in things.items() if found)
+    say(f"removed {project.name}: {', '.join(parts)}")
+    _report_images(things.get("images", ()))
+    if keeps_policy:
+        _report_secrets(project)
 
 
 def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
@@ -95,10 +110,8 @@ def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
     return DONE
 
 
-def _report_secrets(project: Project, clone: Clone | None) -> None:
+def _report_secrets(project: Project) -> None:
     """List the removed secrets that the policy, which stays, still needs."""
-    if clone:  # its files are gone, too
-        return
     from agent_sandbox.policytools.unset_secrets import kinds_of  # noqa: PLC0415 - with the policy compiler
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - as above
 

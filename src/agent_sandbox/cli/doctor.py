@@ -3,24 +3,29 @@
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Annotated
 
 from msgspec import to_builtins
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
-from agent_sandbox.runtime.doctor.table import examine
+from agent_sandbox.runtime.doctor.builds import BUILDS
+from agent_sandbox.runtime.doctor.table import checks_for, examine
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, Status, warn
 
+Build = Annotated[bool, Option(help="Also try from a build whether packages can be had; takes minutes the first time.")]
 
-def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
+
+def doctor(*, path: ProjectPath = None, build: Build = False, json: Json = False) -> int:
     """Check this machine, and the project if there is one; exit 1 if something needs fixing."""
     machine = Machine(path=path, cwd=Path.cwd(), driver=driver())
-    results = []
-    for result in examine(machine) if json else folded(examine(machine)):
+    found, results = examine(machine, (*checks_for(machine), *((BUILDS,) if build else ()))), []
+    for result in found if json else folded(found):
         results.append(result)
         if not json:
             emit_lines(as_lines(result))

@@ -18,7 +18,8 @@ COMMENT = f"# With these two lines, plain `{COMMAND}` finds the agent's sandbox.
 OF_THE_CLONE = "# The name of this clone's sandbox. Written by agent-sandbox, and not to be checked in."
 # Also the comment of earlier versions, with the empty line that `set_variables` puts before it.
 COMMENTS = re.compile(
-    rf"(?:(?<=\n)\r?\n)?^# (?:{re.escape(COMMENT[2:])}|Plain `{COMMAND}` finds the agent's sandbox by these two lines\."
+    rf"(?:(?<=\n)\r?\n)?^# (?:{re.escape(COMMENT[2:])}|{re.escape(OF_THE_CLONE[2:])}"
+    rf"|Plain `{COMMAND}` finds the agent's sandbox by these two lines\."
     r" Written by agent-sandbox\.)\r?(?:\n|\Z)",
     re.MULTILINE,
 )

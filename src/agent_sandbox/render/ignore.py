@@ -21,13 +21,19 @@ def ignoring(text: str, paths: Iterable[str]) -> str:
 
 
 def no_longer_ignoring(text: str, paths: Collection[str]) -> str:
-    """Return the text without these paths below our comment; lines that others wrote stay."""
-    kept, ours = [], False
+    """Return the text without these paths below our comment, and without one that nothing follows.
+
+    Lines that others wrote stay.
+    """
+    kept, ours = list[str](), False
     for line in text.splitlines(keepends=True):
+        if ours and line.strip().removeprefix("/") in paths and line.startswith("/"):
+            continue
+        if kept and kept[-1].strip() == COMMENT and not line.startswith("/"):
+            kept.pop()
         ours = line.strip() == COMMENT or (ours and line.startswith("/"))
-        if not (ours and line.strip().removeprefix("/") in paths):
-            kept.append(line)
-    return "".join(kept)
+        kept.append(line)
+    return "".join(kept[:-1] if kept and kept[-1].strip() == COMMENT else kept)
 
 
 def ignored(text: str) -> set[str]:

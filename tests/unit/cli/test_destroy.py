@@ -104,6 +104,21 @@ def test_dry_run_prints_the_commands_without_calling_docker(
     assert (capsys.readouterr().out, engine.calls) == (planned, [])
 
 
+def test_removes_what_init_wrote_on_request(
+    engine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert engine.rules
+    (project / "mine").write_text("x")
+    assert exit_code(lambda: destroy(files=True, dry_run=True)) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("# files: .devcontainer/docker-compose.yml, ")
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    assert exit_code(lambda: destroy(files=True)) == 0
+    shown = capsys.readouterr().err
+    assert "\nfiles: .devcontainer/docker-compose.yml, " in shown
+    assert (" files\n" in shown, [one.name for one in project.iterdir()]) == (True, ["mine"])
+    assert open_store(os.environ).load(project) is None
+
+
 def test_deletes_the_recording(engine: FakeDocker, project: Path) -> None:
     assert engine.rules
     save_recording(project, Recording(since="2026-01-02T10:00:00.000Z"), os.environ)

@@ -20,6 +20,8 @@ def test_adds_nothing_the_second_time() -> None:
         (f"{COMMENT}\n/a\n/b\n", f"{COMMENT}\n/b\n"),
         (f"{COMMENT}\r\n/b\r\n/a\r\n*.log\r\n", f"{COMMENT}\r\n/b\r\n*.log\r\n"),
         (f"/a\n{COMMENT}\n/b\n# mine\n/a\n", f"/a\n{COMMENT}\n/b\n# mine\n/a\n"),
+        (f"*.log\n{COMMENT}\n/a\n*.tmp\n", "*.log\n*.tmp\n"),
+        (f"*.log\n{COMMENT}\n/a\n", "*.log\n"),
         ("/a\n", "/a\n"),
         ("", ""),
     ],

@@ -10,11 +10,12 @@ from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import recipes_of
 
 
-def forget_project(project: Project, clone: Clone | None) -> None:
-    """Remove what is stored for the project on the host machine; of a clone, all of it."""
+def forget_project(project: Project, clone: Clone | None, *, trust: bool = False) -> None:
+    """Remove what is stored for the project on the host machine: its `trust`, too, and of a clone, all of it."""
     recipes_of(project.root, os.environ).forget()
     forget_settings(project.name, os.environ)
     forget_recording(project.root, os.environ)
-    if clone:
+    if clone or trust:
         open_store(os.environ).forget(project.root)
+    if clone:
         forget_clone(clone)

@@ -1,0 +1,87 @@
+"""What `init` wrote into a project, for `destroy --files`: what others wrote stays."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.policyfile.resolved import FOLDER
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.dotenv import remove_variables
+from agent_sandbox.render.formats.header import Provenance, provenance_of
+from agent_sandbox.render.ignore import no_longer_ignoring
+from agent_sandbox.render.paths import (
+    DEVCONTAINER,
+    DOTENV,
+    IGNORE,
+    IGNORED,
+    POLICY,
+    PROJECT_FILE,
+    SHARED,
+    STACK,
+    VALUES,
+)
+from agent_sandbox.render.reconcile import OnConflict, cleared_dotenv
+from agent_sandbox.runtime.host.files import open_folder, problem_of, read_text, write_all
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, GITIGNORE
+from agent_sandbox.runtime.project.installed import read_stack_file
+from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, STACK_VARIABLE
+
+FOLDERS = (f"{Path(POLICY).parent}/{FOLDER}", str(Path(POLICY).parent))
+
+
+def without_ours(project: Project) -> dict[str, str]:
+    """Return, for each file with something of ours, the text without it; if none is left, the file goes.
+
+    A policy and a project file go with the user's edits. A devcontainer.json that `init` extended stays as it is.
+    Raise UserError if a file cannot be read.
+    """
+    there = {path: text for path in _places(project.root) if (text := read_text(project.root, path)) is not None}
+    left = {path: _left(path, text, project) for path, text in there.items()}
+    if left.get(DOTENV):  # the user's values: git goes on ignoring them
+        left |= {path: there[path] for path in (GITIGNORE, EXCLUDE) if path in there}
+    return {path: text for path, text in left.items() if text != there[path]}
+
+
+def _left(path: str, text: str, project: Project) -> str:
+    if path in {POLICY, PROJECT_FILE}:
+        return ""
+    if path == DOTENV:
+        ours = {FILES_VARIABLE: STACK, NAME_VARIABLE: project.name}
+        return cleared_dotenv(path, text, ours, former=frozenset(), on_conflict=OnConflict.REPLACE).after
+    if path == VALUES:
+        return remove_variables(text, {STACK_VARIABLE})
+    if path in {IGNORE, GITIGNORE, EXCLUDE}:
+        return no_longer_ignoring(text, IGNORED if path == IGNORE else (DOTENV,))
+    return text if provenance_of(text) is Provenance.FOREIGN else ""
+
+
+def _places(root: Path) -> tuple[str, ...]:
+    """Return the paths that may have something of ours."""
+    services = Path(root, FOLDERS[0])
+    names = sorted(one.name for one in services.iterdir()) if services.is_dir() else []
+    exclude = (EXCLUDE,) if (root / ".git").is_dir() else ()
+    ours = (STACK, DEVCONTAINER, POLICY, PROJECT_FILE, SHARED, IGNORE, VALUES)
+    return (*ours, *(f"{FOLDERS[0]}/{name}" for name in names), DOTENV, GITIGNORE, *exclude)
+
+
+def remove_ours(project: Project, left: Mapping[str, str]) -> None:
+    """Replace or remove these files, and remove the directories of ours that are empty; raise UserError."""
+    root, mounted = project.root, read_only_mounts(read_stack_file(project.root))
+    write_all(root, {path: text for path, text in left.items() if text})
+    for path in (path for path, text in left.items() if not text):
+        _remove(root, path, os.unlink)
+    for path in (*sorted(mounted, reverse=True), *FOLDERS):
+        if not path.startswith((".git/", "/")):
+            with suppress(UserError):  # not a directory, or not empty
+                _remove(root, path, os.rmdir)
+
+
+def _remove(root: Path, path: str, remove: Callable[..., None]) -> None:
+    with ExitStack() as stack:
+        try:
+            remove(Path(path).name, dir_fd=open_folder(stack, root, path))
+        except OSError as error:
+            raise UserError([problem_of(str(root / path), error)]) from error
