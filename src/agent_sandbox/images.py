@@ -34,6 +34,8 @@ OWN_BASE = "AGENT_SANDBOX_BASE"
 BASE_IMAGE = "BASE_IMAGE"
 NPM_REGISTRY, PIP_INDEX = "NPM_REGISTRY", "PIP_INDEX"
 DIGEST_LABEL = "agent-sandbox.digest"
+# In the context of an image: another digest of the image below makes another one of this.
+DIGEST_BELOW = "digest-below"
 # The parts of the package that the proxy imports; the rest is not in its image or digest.
 PROXY_PARTS = frozenset(
     {
@@ -46,7 +48,9 @@ PROXY_PARTS = frozenset(
 LITTER_FOLDERS = frozenset({"__pycache__", "_data"})
 LITTER = ("~", ".swp", ".pyc", ".DS_Store")
 NO_PINS: Pins = MappingProxyType({})
-# Lines of the build file of images/agent/ that are repeated for each agent.
+# The line of the build file of images/agent/ that begins the agents' image.
+AGENTS_ON = "FROM {} AS agent\n"
+# Lines of it that are repeated for each agent.
 FOR_EACH_AGENT = re.compile(r"^# for each agent\n(.*?)^# end\n", re.DOTALL | re.MULTILINE)
 
 
@@ -79,33 +83,37 @@ class Additions(Struct, frozen=True, kw_only=True):
     build_file: str = ""
 
 
+NOTHING = Additions()
+
+
 def project_images(agent: Image, added: Additions) -> tuple[Image, ...]:
-    """Return the images that a project adds, in build order; the last one runs. Their names contain their digests."""
-    if added == Additions():
+    """Return the images that a project with a build file adds to its agents', in build order; the last one runs."""
+    if not added.build_file:
         return ()
-    base = {"agent-digest": agent.digest.encode()}  # a new image of the agents makes new ones of these
-    own: tuple[Image, ...] = ()
-    if added.build_file:
-        # Declared here, since FROM uses only what is declared above it.
-        text = f"ARG {OWN_BASE}\n{added.build_file}"
-        context = {BUILD_FILE: text.encode(), **base}
-        arguments = {OWN_BASE: agent.name}
-        image = Image(name="", target="", context=context, arguments=arguments, follows_base=agent.follows_base)
-        own = (_named("own", image),)
+    # Declared here, since FROM uses only what is declared above it.
+    text = f"ARG {OWN_BASE}\n{added.build_file}"
+    context = {BUILD_FILE: text.encode(), DIGEST_BELOW: agent.digest.encode()}
+    arguments = {OWN_BASE: agent.name}
+    image = Image(name="", target="", context=context, arguments=arguments, follows_base=agent.follows_base)
+    own = _named("own", image)
+    return (own, _with_packages("project", agent, added, {"BASE": own.name}))
+
+
+def _with_packages(kind: str, below: Image, added: Additions, own: Mapping[str, str] = MappingProxyType({})) -> Image:
+    """Return the image that adds packages and tools to `below`, or to the project's `own` that was built on it."""
     lists = {"apt": added.packages, "browser": added.browser, "npm": added.npm, "pip": added.pip}
     files = {name: "".join(f"{one}\n" for one in them).encode() for name, them in lists.items()}
-    arguments = {"AGENT_IMAGE": agent.name, **({"BASE": own[0].name} if own else {})}
-    context = {**_project_context(), **files, **base}
+    context = {**_project_context(), **files, DIGEST_BELOW: below.digest.encode()}
     asks = (*((NPM_REGISTRY,) if added.npm else ()), *((PIP_INDEX,) if added.pip else ()))
     image = Image(
         name="",
-        target="project",
+        target=kind,
         context=context,
-        arguments=arguments,
-        follows_base=agent.follows_base,
+        arguments={"SANDBOX_IMAGE": below.name, **own},
+        follows_base=below.follows_base,
         registries=asks,
     )
-    return (*own, _named("project", image))
+    return _named(kind, image)
 
 
 def beside_image(build_file: str) -> Image:
@@ -155,10 +163,12 @@ def _base_suffix(base_image: str) -> str:
     return f"-b{hashlib.sha256(base_image.encode()).hexdigest()[:12]}" if base_image else ""
 
 
-def images_for(agents: "Agents", owner: Owner, base_image: str = "") -> tuple[Image, ...]:
+def images_for(agents: "Agents", owner: Owner, base_image: str = "", added: Additions = NOTHING) -> tuple[Image, ...]:
     """Return the images of a stack with these agents, in build order.
 
-    If the project names a base image, there are two bases, because the firewall runs on the machine's.
+    If the project names a base image, there are two bases, because the firewall runs on the machine's. Packages that a
+    project adds are below the agents, so an agent's update does not install them again, unless its build file adds to
+    the agents' image.
     """
     of_proxy, of_agent = _contexts()
     inside = sorted(agents.manifests, key=lambda one: one.name)
@@ -166,25 +176,26 @@ def images_for(agents: "Agents", owner: Owner, base_image: str = "") -> tuple[Im
     base = _base()
     chosen = {BASE_IMAGE: base_image} if base_image else {}
     other = (replace(base, name=base_name(base_image), arguments=chosen, follows_base=False),) if base_image else ()
-    return (
-        Image(name=proxy_name(), target="proxy", context=of_proxy, follows_base=False),
-        base,
-        *other,
-        Image(
-            name=agent_name(agents.names, owner, agents.pins, base_image),
-            target="agent",
-            context={**_with_stages(of_agent, inside), **own},
-            follows_base=not base_image,
-            arguments={
-                **chosen,
-                "AGENT_NAMES": ".".join(one.name for one in inside),
-                "AGENT_STATE": ":".join(f"{HOME}/{path}" for one in inside for path in one.state),
-                "AGENT_PATH": ":".join(f"/opt/agents/{one.name}/bin" for one in inside),
-                "DEV_UID": str(owner.uid),
-                "DEV_GID": str(owner.gid),
-            },
-        ),
+    agent = Image(
+        name=agent_name(agents.names, owner, agents.pins, base_image),
+        target="agent",
+        context={**_with_stages(of_agent, inside), **own},
+        follows_base=not base_image,
+        arguments={
+            **chosen,
+            "AGENT_NAMES": ".".join(one.name for one in inside),
+            "AGENT_STATE": ":".join(f"{HOME}/{path}" for one in inside for path in one.state),
+            "AGENT_PATH": ":".join(f"/opt/agents/{one.name}/bin" for one in inside),
+            "DEV_UID": str(owner.uid),
+            "DEV_GID": str(owner.gid),
+        },
     )
+    below = (Image(name=proxy_name(), target="proxy", context=of_proxy, follows_base=False), base, *other)
+    if added == NOTHING or added.build_file:
+        return (*below, agent)
+    packages = _with_packages("packages", below[-1], added)
+    text = agent.context[BUILD_FILE].decode().replace(AGENTS_ON.format("base"), AGENTS_ON.format(packages.name))
+    return (*below, packages, _named("project", replace(agent, context={**agent.context, BUILD_FILE: text.encode()})))
 
 
 def usage_images() -> tuple[Image, ...]:

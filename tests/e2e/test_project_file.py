@@ -145,9 +145,9 @@ def test_a_dockerfile_adds_no_setuid_file_or_ca_and_replaces_no_sandbox_program(
     images = {name: one["Config"]["Image"].split(":")[0] for name, one in box.containers().items()}
     assert images == {
         "proxy": "agent-sandbox/proxy",
-        "firewall": "agent-sandbox/claude",
+        "firewall": "agent-sandbox/base",
         "agent": "agent-sandbox/project",
-        **dict.fromkeys(("firewall.db", "firewall.web", "firewall.waits"), "agent-sandbox/claude"),
+        **dict.fromkeys(("firewall.db", "firewall.web", "firewall.waits"), "agent-sandbox/base"),
         **dict.fromkeys(("db", "web"), "agent-sandbox/beside"),
         "waits": "127.0.0.1",
     }

@@ -18,6 +18,8 @@ import yaml
 
 from agent_logins import MARK, SIGN_INS
 from agent_sandbox.projectfile.browser import CONTROLLERS
+from agent_sandbox.runtime.project.installed import own_images, read_project
+from agent_sandbox.runtime.project.root import has_files
 from chromium import PROGRAMS, Chromium
 from engine import ROOT, agent_sandbox, run
 from prepared import build_project
@@ -52,7 +54,7 @@ import.meta.hot.on("vite:ws:connect", () => { window.connected = true; });
     "schema.sql": "CREATE TABLE items (name text PRIMARY KEY);\nINSERT INTO items VALUES ('Tea');\n",
 }
 SETTINGS = "/home/dev/.claude/.claude.json"
-OWN = ("agent-sandbox/project:", "agent-sandbox/beside:")
+OWN = ("agent-sandbox/project:", "agent-sandbox/packages:", "agent-sandbox/beside:")
 MCP_CLIENT = (LAB / "mcp_client.py").read_text()
 REQUESTS, CONNECTIONS = 10_000, 4
 LOGIN = "of-the-working-day"
@@ -137,8 +139,7 @@ class Day:
     def end(self) -> None:
         """Remove the stacks, and the images that nothing else uses."""
         self.terminal.close()
-        status = agent_sandbox("status", "--json", cwd=self.path, check=False).stdout
-        images = {one["image"] for one in json.loads(status or '{"services": []}')["services"]}
+        images = own_images(read_project(self.path)) if has_files(self.path) else ()
         for words in (("--path", "fix-1"), ("--path", "fix-2"), ()):
             agent_sandbox("destroy", *words, "--yes", cwd=self.path, check=False)
         run("docker", "image", "rm", "--force", *(one for one in images if one.startswith(OWN)), check=False)

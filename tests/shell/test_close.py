@@ -1,11 +1,11 @@
-"""images/project/close.py: no file of a finished image gives its caller the rights of another user."""
+"""images/agent/close.py: no file of a finished image gives its caller the rights of another user."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-CLOSE = Path(__file__).resolve().parents[2] / "images" / "project" / "close.py"
+CLOSE = Path(__file__).resolve().parents[2] / "images" / "agent" / "close.py"
 
 
 def test_setuid_and_setgid_bits_are_removed_and_links_are_not_followed(tmp_path: Path) -> None:

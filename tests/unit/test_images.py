@@ -5,15 +5,18 @@ from msgspec.structs import replace
 
 from agent_sandbox import __version__, images
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.pin import Pin
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.filetree import digest
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.compose.build_log import expected_steps
 from agent_sandbox.stack.recorded import Owner
 
-AGENT = images.images_for(Agents((load_manifest(data_root() / "templates", "claude"),)), Owner())[-1]
-MANIFEST = load_manifest(data_root() / "templates", "claude")
+TEMPLATES = data_root() / "templates"
+MANIFEST = load_manifest(TEMPLATES, "claude")
 AGENTS = Agents((MANIFEST,))
+DEV = Owner()
+AGENT = images.images_for(AGENTS, Owner())[-1]
 
 
 def test_lists_the_images_of_a_stack_in_build_order() -> None:
@@ -54,24 +57,88 @@ def test_the_agent_image_has_an_empty_devcontainer_metadata_label() -> None:
     assert 'LABEL agent-sandbox.agents=${AGENT_NAMES} devcontainer.metadata=""\n' in last
 
 
-def test_a_project_without_additions_has_no_project_image() -> None:
+def with_packages(added: images.Additions, agents: Agents = AGENTS, owner: Owner = DEV) -> tuple[images.Image, ...]:
+    """Return the images of a project that adds these: with its packages, and with its agents on top."""
+    proxy, base, *others = images.images_for(agents, owner, "", added)
+    assert (proxy, base) == images.images_for(agents, owner)[:2]
+    assert images.project_images(others[-1], added) == ()
+    return tuple(others)
+
+
+def test_a_project_without_additions_has_the_images_of_its_agents() -> None:
+    assert images.images_for(AGENTS, Owner(), "", images.Additions()) == images.images_for(AGENTS, Owner())
     assert images.project_images(AGENT, images.Additions()) == ()
 
 
+def test_an_update_of_an_agent_and_another_owner_need_no_new_packages() -> None:
+    pins = [{}, {"claude": Pin(version="99.0.0")}, {"claude": Pin(version="99.0.1")}]
+    agents = [AGENTS.with_pins(pin) for pin in pins] + [Agents((MANIFEST, load_manifest(TEMPLATES, "codex")))]
+    variants = [(one, Owner()) for one in agents] + [(AGENTS, Owner(uid=501))]
+    made = [with_packages(images.Additions(packages=("tree",)), *variant) for variant in variants]
+    assert len({(packages.name, packages.digest) for packages, _ in made}) == 1
+    assert len({project.name for _, project in made}) == len(variants)
+
+
+def test_the_agents_are_built_on_the_packages_with_the_recipe_of_their_own_image() -> None:
+    packages, project = with_packages(images.Additions(packages=("tree",)))
+    text, plain = (one.context["Dockerfile"].decode() for one in (project, AGENT))
+    assert text == plain.replace("\nFROM base AS agent\n", f"\nFROM {packages.name} AS agent\n")
+    assert text != plain
+    assert replace(project, name=AGENT.name, context=AGENT.context) == AGENT
+    assert re.fullmatch("agent-sandbox/project:[0-9a-f]{16}", project.name)
+    assert expected_steps(text, "agent") < expected_steps(plain, "agent")
+
+
+def test_packages_are_built_on_the_base_image_of_the_project() -> None:
+    found = images.images_for(AGENTS, Owner(), "mirror.test/debian:13", images.Additions(packages=("tree",)))
+    *_, base, packages, project = found
+    assert (
+        packages.arguments
+        == {"SANDBOX_IMAGE": base.name}
+        == {"SANDBOX_IMAGE": images.base_name("mirror.test/debian:13")}
+    )
+    assert project.arguments["BASE_IMAGE"] == "mirror.test/debian:13"
+    assert not any(image.follows_base for image in (base, packages, project))
+    assert all(image.follows_base for image in with_packages(images.Additions(packages=("tree",))))
+
+
+def test_tools_run_in_no_step_of_a_build_as_root_and_hide_no_program_of_the_sandbox() -> None:
+    packages, project = with_packages(images.Additions(npm=("tree",)))
+    assert "ENV" not in packages.context["Dockerfile"].decode()
+    before, _, after = project.context["Dockerfile"].decode().partition("ENV PATH=")
+    assert after.startswith("${AGENT_PATH}:$PATH:/opt/tools/bin:/home/dev/.local/bin ")
+    assert before.rpartition("\nFROM ")[2].count("agent-sandbox/packages /tmp/apt") == 1
+
+
+def test_restores_the_programs_of_the_sandbox_and_closes_the_files_after_the_packages() -> None:
+    packages, _ = with_packages(images.Additions(packages=("tree",)))
+    last = packages.context["Dockerfile"].decode().partition("\nFROM browser AS packages\n")[2]
+    restored, closed = (
+        last.index(line)
+        for line in (
+            "\nCOPY --from=sandbox /usr/local/lib/agent-sandbox /usr/local/lib/agent-sandbox\n",
+            "\nRUN python3 -I /usr/local/lib/agent-sandbox/close.py ",
+        )
+    )
+    assert last.rindex("COPY --from=pip") < restored < closed
+    assert packages.target == "packages"
+
+
 def test_the_tools_of_a_project_do_not_wait_for_its_browser() -> None:
-    (image,) = images.project_images(AGENT, images.Additions(browser=("chromium",)))
+    image, _ = with_packages(images.Additions(browser=("chromium",)))
     text = image.context["Dockerfile"].decode()
-    steps = {stage: expected_steps(text, stage) for stage in ("packages", "browser", "npm", "project")}
+    steps = {stage: expected_steps(text, stage) for stage in ("debian", "browser", "npm", "packages")}
     other = text.replace("RUN /build/install packages /build/browser\n", "")
     waits = [stage for stage in steps if steps[stage] != expected_steps(other, stage)]
-    assert waits == ["browser", "project"]
+    assert waits == ["browser", "packages"]
 
 
-def test_the_name_of_a_project_image_contains_its_digest() -> None:
+def test_the_name_of_the_image_with_the_packages_contains_its_digest() -> None:
     added = images.Additions(packages=("golang", "tree"), browser=("chromium",), pip=("uv",))
-    (image,) = images.project_images(AGENT, added)
-    assert image.name == f"agent-sandbox/project:{replace(image, name='').digest[:16]}"
-    assert (image.target, image.arguments) == ("project", {"AGENT_IMAGE": AGENT.name})
+    image, _ = with_packages(added)
+    assert image.name == f"agent-sandbox/packages:{replace(image, name='').digest[:16]}"
+    assert (image.target, image.arguments) == ("packages", {"SANDBOX_IMAGE": images.base_name()})
+    assert image.registries == ("PIP_INDEX",)
     assert {name: image.context[name] for name in ("apt", "browser", "npm", "pip")} == {
         "apt": b"golang\ntree\n",
         "browser": b"chromium\n",
@@ -86,11 +153,12 @@ def test_a_projects_dockerfile_is_built_between_agent_image_and_project_image() 
     )
     assert own.context["Dockerfile"] == b"ARG AGENT_SANDBOX_BASE\n# syntax=evil\nFROM ${AGENT_SANDBOX_BASE}\n"
     assert (own.target, own.arguments) == ("", {"AGENT_SANDBOX_BASE": AGENT.name})
-    assert image.arguments == {"AGENT_IMAGE": AGENT.name, "BASE": own.name}
+    assert (image.target, image.arguments) == ("project", {"SANDBOX_IMAGE": AGENT.name, "BASE": own.name})
+    assert re.fullmatch("agent-sandbox/project:[0-9a-f]{16}", image.name)
 
 
 def test_the_project_image_has_an_empty_devcontainer_metadata_label() -> None:
-    (image,) = images.project_images(AGENT, images.Additions(packages=("tree",)))
+    _, image = images.project_images(AGENT, images.Additions(build_file="FROM ${AGENT_SANDBOX_BASE}"))
     last = image.context["Dockerfile"].decode().rpartition("\nFROM ")[2]
     # Empty: with any other text, editors would ignore most of devcontainer.json.
     assert 'LABEL devcontainer.metadata=""\n' in last
@@ -98,10 +166,9 @@ def test_the_project_image_has_an_empty_devcontainer_metadata_label() -> None:
 
 def test_every_input_of_a_project_image_changes_its_name() -> None:
     one = images.Additions(packages=("tree",))
-    other = replace(AGENT, arguments={**AGENT.arguments, "DEV_UID": "501"})
     variants = [
-        images.project_images(agent, added)[-1].name
-        for agent in (AGENT, other)
+        (*found, *images.project_images(found[-1], added))[-1].name
+        for owner in (Owner(), Owner(uid=501))
         for added in (
             one,
             replace(one, packages=("tre", "e")),
@@ -109,6 +176,7 @@ def test_every_input_of_a_project_image_changes_its_name() -> None:
             replace(one, pip=("tree",)),
             replace(one, build_file="FROM $AGENT_SANDBOX_BASE"),
         )
+        for found in (images.images_for(AGENTS, owner, "", added),)
     ]
     assert len({*variants}) == len(variants)
 

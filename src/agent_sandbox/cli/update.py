@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import replace
+
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
 from agent_sandbox.agents.pin import Pin, is_newer
 from agent_sandbox.agents.together import sentence
@@ -16,7 +18,6 @@ from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_lines, say
-from agent_sandbox.images import images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.host.known_versions import remember_versions
@@ -25,7 +26,7 @@ from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions
 from agent_sandbox.runtime.policies.registries import tool_environment
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.project.installed import agent_images, open_project
 
 Agents = Annotated[
     list[str] | None,
@@ -69,7 +70,7 @@ def update(  # noqa: PLR0913 - each is an option
         pins=pins,
     )
     require_no_conflict(write_stack(wish, dry_run=True))  # before minutes of building
-    images = images_for(load_agents(project.agents, pins), project.owner)
+    images = agent_images(replace(project, pins=pins))
     try:
         execute(backend().build(build_of(images, extra_ca=extra_ca)), quiet=quiet)
     except KeyboardInterrupt:

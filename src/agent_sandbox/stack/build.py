@@ -27,7 +27,7 @@ LOCAL = "programs and data that were installed under ~/.local"
 
 
 class StackImages(Struct, frozen=True, kw_only=True):
-    """The names of a stack's images; `firewall` is the agents' image without what the project adds, if it adds any."""
+    """The names of a stack's images; `firewall` is the machine's base if the project adds to its agents' image."""
 
     proxy: str
     agent: str

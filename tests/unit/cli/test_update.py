@@ -14,7 +14,7 @@ from agent_sandbox.runtime.host.known_versions import known_versions
 from agent_sandbox.runtime.host.newest import NO_ANSWER_HINT
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init import facts
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.expected_files import written_here
@@ -94,6 +94,18 @@ def test_update_builds_the_image_and_then_pins_the_version_with_its_hash(
     assert unseen_in(stack, os.environ) == ()
     again = ask("update", "--check", "claude")
     assert (again.code, again.out) == (0, "claude  999.1.0  is the newest version\n")
+
+
+def test_update_builds_the_agents_on_the_packages_and_the_base_image_of_the_project(
+    stack: Path, docker: FakeDocker, ask: Ask
+) -> None:
+    ask("init", "--with", "go", "--base-image", "mirror.test/debian:13")
+    before = images_of(read_project(stack))
+    assert ask("update").code == 0
+    *same, last = images_of(read_project(stack))
+    assert (same, last.name == before[-1].name) == ([*before[:-1]], False)
+    built = [call.partition("--tag ")[2].split()[0] for call in docker.calls if "--tag " in call]
+    assert built[-len(before) :] == [*(image.name for image in same), last.name]
 
 
 def test_init_keeps_a_pin_until_agent_sandbox_ships_a_newer_version(

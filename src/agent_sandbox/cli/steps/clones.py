@@ -18,7 +18,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.terminal.output import say, short_path
 from agent_sandbox.counted import counted
-from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, SHARED
 from agent_sandbox.render.reconcile import OnConflict
@@ -33,7 +33,6 @@ from agent_sandbox.runtime.clones.host_repository import (
     uncommitted_in,
 )
 from agent_sandbox.runtime.clones.volume import CloneVolume
-from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import problem_of, write_all
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -48,7 +47,7 @@ from agent_sandbox.runtime.project.clone_record import (
     require_name,
     save_clone,
 )
-from agent_sandbox.runtime.project.installed import find_project, images_of, named_root, open_project
+from agent_sandbox.runtime.project.installed import agent_images, find_project, images_of, named_root, open_project
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -84,9 +83,7 @@ def open_clone(clone: Clone) -> OpenClone:
 
 def volume_of(project: Project) -> CloneVolume:
     """Return the volume of a clone's stack."""
-    pins = load_agents(project.agents, project.pins).pins
-    image = agent_name(project.agents, project.owner, pins, project.base_image)
-    return CloneVolume(driver=driver(), project=project, image=image)
+    return CloneVolume(driver=driver(), project=project, image=agent_images(project)[-1].name)
 
 
 def chosen_clones(name: str, path: Path | None) -> tuple[Clone, ...]:

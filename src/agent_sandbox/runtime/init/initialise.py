@@ -11,7 +11,7 @@ from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.detect import gathered, namings, services_of
-from agent_sandbox.images import Additions, agent_name, base_name, images_for, project_images, proxy_name
+from agent_sandbox.images import NOTHING, agent_name, base_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.formats.template import Templates
@@ -257,12 +257,14 @@ def _chosen(project: Path, options: InitOptions, choices: Choices | None, langua
 
 
 def _images(agents: Agents, owner: Owner, chosen: Settled) -> StackImages:
-    plain = agent_name(agents.names, owner, agents.pins, chosen.base_image)
-    own = plain
-    if chosen.added != Additions():
-        own = project_images(images_for(agents, owner, chosen.base_image)[-1], chosen.added)[-1].name
+    agent = agent_name(agents.names, owner, agents.pins, chosen.base_image)
+    if chosen.added != NOTHING:
+        images = images_for(agents, owner, chosen.base_image, chosen.added)
+        agent = (*images, *project_images(images[-1], chosen.added))[-1].name
+    elif not chosen.base_image:
+        return StackImages(proxy=proxy_name(), agent=agent)
     # A project cannot choose what its firewall is built on.
-    return StackImages(proxy=proxy_name(), firewall=base_name() if chosen.base_image else plain, agent=own)
+    return StackImages(proxy=proxy_name(), firewall=base_name(), agent=agent)
 
 
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:

@@ -238,9 +238,12 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
 
 
 def own_images(project: Project) -> tuple[str, ...]:
-    """Return our images that the project's stack uses, base images last."""
-    own = (image for image in dict.fromkeys(project.images) if image.startswith(OURS))
-    return tuple(dict.fromkeys((*own, base_name(project.base_image), base_name())))
+    """Return our images that the project's stack uses, also below others, base images last."""
+    images, bases = dict.fromkeys(project.images), (base_name(project.base_image), base_name())
+    with suppress(UserError):  # what the project adds can be invalid by now
+        images |= dict.fromkeys(_built(project))
+    own = (image for image in images if image.startswith(OURS) and image not in bases)
+    return tuple(dict.fromkeys((*own, *bases)))
 
 
 def images_of(project: Project) -> tuple[Image, ...]:
@@ -251,9 +254,14 @@ def images_of(project: Project) -> tuple[Image, ...]:
         )
         hint = f"{project.init} updates the stack"
         raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
-    known = _known(project)
-    inner = {value for image in known if image.name in project.images for value in image.arguments.values()}
-    return tuple(image for image in known if image.name in {*project.images, base_name(project.base_image), *inner})
+    wanted = {*project.images, base_name(project.base_image), *_built(project)}
+    return tuple(image for image in _known(project) if image.name in wanted)
+
+
+def _built(project: Project) -> tuple[str, ...]:
+    """Return the image that the agents run in and those that it is built on; none if it is the user's own."""
+    _proxy, *names = (image.name for image in _ours(project))
+    return tuple(names) if names[-1] in project.images else ()
 
 
 def foreign_images(project: Project) -> tuple[str, ...]:
@@ -263,11 +271,20 @@ def foreign_images(project: Project) -> tuple[str, ...]:
 
 
 def _known(project: Project) -> tuple[Image, ...]:
+    return (*_ours(project), *beside_images_in(project.made_of))
+
+
+def _ours(project: Project) -> tuple[Image, ...]:
+    images = agent_images(project)
+    return (*images, *project_images(images[-1], additions_in(project.made_of)))
+
+
+def agent_images(project: Project) -> tuple[Image, ...]:
+    """Return the images of the project's agents in build order; its own build file starts from the last one."""
     from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - only to build images
 
-    images = images_for(load_agents(project.agents, project.pins), project.owner, project.base_image)
-    own = project_images(images[-1], additions_in(project.made_of))
-    return (*images, *own, *beside_images_in(project.made_of))
+    agents, added = load_agents(project.agents, project.pins), additions_in(project.made_of)
+    return images_for(agents, project.owner, project.base_image, added)
 
 
 @lru_cache(maxsize=4)  # cached: a command reads the stack file for several things

@@ -7,7 +7,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.init.project_file import agents_named, is_outdated, settle
-from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.runtime.project.installed import images_of, own_images, read_project
 from agent_sandbox.stack.limits import DEFAULT, GIB
 from agent_sandbox.stack.recorded import Ide
 from init_project import Init
@@ -69,3 +69,24 @@ def test_the_projects_base_image_is_not_used_for_the_proxy_and_the_firewall(tmp_
     assert names["agent"] == agent_name(made.agents, owner, {}, image)
     built = [one.name for one in images_of(read_project(tmp_path / "app"))]
     assert built == [proxy_name(), base_name(), base_name(image), names["agent"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "built"),
+    [
+        ("packages: [tree]\n", ["packages", "project"]),
+        ("packages: [tree]\ndockerfile: Dockerfile\n", [FIRST, "own", "project"]),
+    ],
+)
+def test_what_a_project_adds_is_not_in_the_firewall(tmp_path: Path, init: Init, text: str, built: list[str]) -> None:
+    app = tmp_path / "app"
+    (app / ".devcontainer").mkdir(parents=True)
+    (app / ".devcontainer" / "Dockerfile").write_text("FROM ${AGENT_SANDBOX_BASE}\n")
+    write(app, text)
+    names = {service.name: service.image for service in init(app).stack.services}
+    project = read_project(app)
+    images = [image.name for image in images_of(project)]
+    assert [name.partition(":")[0] for name in images[2:]] == [f"agent-sandbox/{name}" for name in built]
+    assert names == {"proxy": images[0], "firewall": base_name(), "agent": images[-1]}
+    assert {*own_images(project)} == {*images}
+    assert own_images(project)[-1] == base_name() == images[1]

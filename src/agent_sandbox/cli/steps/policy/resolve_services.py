@@ -53,12 +53,10 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
     from agent_sandbox.backends.plan import RunCommand  # noqa: PLC0415 - as above
     from agent_sandbox.backends.verbs import AskImage  # noqa: PLC0415 - as above
     from agent_sandbox.cli.steps.execute import backend, driver, execute  # noqa: PLC0415 - as above
-    from agent_sandbox.images import agent_name  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.host.agents import load_agents  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.project.installed import agent_images  # noqa: PLC0415 - as above
 
-    pins = load_agents(project.agents, project.pins).pins
-    name = agent_name(project.agents, project.owner, pins, project.base_image)
+    name = agent_images(project)[-1].name
     if name not in driver().labels_of((name,)):
         if build is None:
             return None

@@ -41,8 +41,8 @@ def _volumes(host: EngineHost, project: str) -> dict[str, int] | None:
 
 def _images(host: EngineHost, project: Project) -> dict[str, int]:
     # Missing images are on stderr, and the doctor reports them elsewhere.
-    lines = host.engine.ask("image", "inspect", "--format", "{{.Size}} {{json .RepoTags}}", *own_images(project)).out
-    wanted, found = set(own_images(project)), dict[str, int]()
+    wanted, found = own_images(project), dict[str, int]()
+    lines = host.engine.ask("image", "inspect", "--format", "{{.Size}} {{json .RepoTags}}", *wanted).out
     for line in lines.splitlines():
         number, _, tags = line.partition(" ")
         found |= {tag: int(number) for tag in read_json(tags) or () if tag in wanted}
