@@ -52,8 +52,8 @@ class _Listener(Struct, kw_only=True):
 class Ports:
     """The ports of this machine that lead into the sandbox; each can be opened and closed while the relay runs."""
 
-    def __init__(self, relay: Relay, refused: "Opened" = lambda _: None) -> None:
-        self._relay, self._refused = relay, refused
+    def __init__(self, relay: Relay, refused: "Opened" = lambda _: None, answered: "Opened" = lambda _: None) -> None:
+        self._relay, self._refused, self._answered = relay, refused, answered
         self._listeners: dict[int, _Listener] = {}
 
     @property
@@ -104,6 +104,8 @@ class Ports:
             clients.discard(writer)
         if connection.refused:
             self._refused(wanted)
+        elif connection.heard:
+            self._answered(wanted)
 
 
 type Opened = Callable[[Forward], None]
@@ -118,14 +120,14 @@ async def forward(  # noqa: PLR0913 - what happens, and what to do then
     *,
     opened: Opened,
     refused: Opened = lambda _: None,
+    answered: Opened = lambda _: None,
     live: Live | None = None,
 ) -> str:
     """Relay until the side in the sandbox ends or this is cancelled; return the last line of its stderr.
 
-    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections, and `refused` the
-    port of each connection that was not answered; `live` runs meanwhile, and
-    can open and close more. Raises UserError for a wanted port that cannot be opened, and if the side in the sandbox
-    breaks the rules of the relay.
+    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections, and `refused` or
+    `answered` the port of each connection that has ended; `live` runs meanwhile, and can open and close more. Raises
+    UserError for a wanted port that cannot be opened, and if the side in the sandbox breaks the rules of the relay.
     """
     async with AsyncExitStack() as stack:
         frames, child = await stack.enter_async_context(started(argv, cwd))
@@ -134,7 +136,7 @@ async def forward(  # noqa: PLR0913 - what happens, and what to do then
         widen(child.stdin.get_extra_info("pipe"))
         said = asyncio.create_task(_last_line(child.stderr))
         relay = Relay(frames, child.stdin, None)
-        ports = Ports(relay, refused)
+        ports = Ports(relay, refused, answered)
         stack.callback(ports.close_all)
         for one in wanted:
             opened(await ports.open(one))

@@ -35,6 +35,8 @@ ANSWER = re.compile(
     r"[?&]redirect_ur[il]=http(?:://|%3A%2F%2F)(?:localhost|127\.0\.0\.1)(?::|%3A)([1-9][0-9]{3,4})(?![0-9])",
     re.IGNORECASE,
 )
+# The seconds for which that port is open: in all, and after an answer, so that it can be asked again.
+LONGEST, GRACE = 600, 15
 WIDEST = 100
 OPENERS = ("wslview", "xdg-open")
 KEYS = (
@@ -46,7 +48,7 @@ KEYS = (
 
 
 class Browser:
-    """Opens pages on this machine, and the ports of the sandbox that get their answers, until this process ends."""
+    """Opens pages on this machine, and for a while the ports of the sandbox that get their answers."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -67,19 +69,28 @@ class Browser:
 def _is_opened(step: HandOver, wanted: Forward, *, ended: Callable[[], None]) -> bool:
     """Relay a port in a thread; return whether it has this number on both addresses, and close it if not.
 
-    Calls `ended` once it is relayed no longer.
+    Close it, too, a moment after a connection was answered, and if none is. Calls `ended` once it is relayed no longer.
     """
     found: SimpleQueue[bool] = SimpleQueue()
 
-    def opened(one: Forward) -> None:
-        if one != wanted:
-            raise UserError([Problem(where=one.taken, what="is in use")])
-        found.put(item=True)
+    async def relay() -> None:
+        def opened(one: Forward) -> None:
+            if one != wanted:
+                raise UserError([Problem(where=one.taken, what="is in use")])
+            loop.call_later(LONGEST, relaying.cancel)
+            found.put(item=True)
+
+        def answered(_: Forward) -> None:
+            loop.call_later(GRACE, relaying.cancel)
+
+        loop = asyncio.get_running_loop()
+        relaying = loop.create_task(forward(step.argv, step.cwd, [wanted], opened=opened, answered=answered))
+        await relaying
 
     def work() -> None:
         try:
-            with suppress(UserError, OSError):
-                asyncio.run(forward(step.argv, step.cwd, [wanted], opened=opened))
+            with suppress(UserError, OSError, asyncio.CancelledError):
+                asyncio.run(relay())
         finally:
             ended()
             found.put(item=False)

@@ -1,5 +1,6 @@
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -175,6 +176,48 @@ def test_the_port_of_the_answer_leads_to_the_sandbox(browser: Callable[[str], Br
     assert one.open(URL, port)  # the relay has ended, so it is opened again
     assert port in one._ports
     assert pages == [URL, URL, URL]
+
+
+# It answers each connection itself: frames of DATA and END.
+ANSWERS = """
+import sys
+from agent_sandbox.runtime.ports.relay import DATA, END, HEAD, OPEN
+while head := sys.stdin.buffer.read(HEAD.size):
+    kind, number, length = HEAD.unpack(head)
+    sys.stdin.buffer.read(length)
+    if kind == OPEN:
+        sys.stdout.buffer.write(HEAD.pack(DATA, number, 2) + b"ok" + HEAD.pack(END, number, 0))
+        sys.stdout.buffer.flush()
+"""
+
+
+@pytest.mark.parametrize(("longest", "grace", "asks"), [(600, 0.01, True), (0.01, 600, False)])
+def test_the_port_of_the_answer_closes_after_it_and_if_none_comes(
+    browser: Callable[[str], Browser],
+    pages: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    longest: float,
+    grace: float,
+    asks: bool,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    one = browser("")
+    monkeypatch.setattr(subject, "relay_step", lambda _: HandOver(argv=(sys.executable, "-c", ANSWERS), cwd=Path("/")))
+    monkeypatch.setattr(subject, "LONGEST", longest)
+    monkeypatch.setattr(subject, "GRACE", grace)
+    assert one.open(URL, port)
+    if asks:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            assert client.recv(9) == b"ok"
+    deadline = time.monotonic() + 30
+    while port in one._ports:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=30)
+    assert pages == [URL]
 
 
 def test_a_page_does_not_open_if_another_program_has_the_port_of_its_answer(
