@@ -31,6 +31,7 @@ Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
 SECONDS = 20
 REFUSED = frozenset({401, 403})
+UNCOMPARED = "note: the audit log has no queries, so a program in the sandbox could have sent another one"
 BAD_REQUEST, TOO_MANY = 400, 429  # only clients that are known have a limit of requests
 PORTS = {"https": 443, "http": 80}
 UNREACHED = 502  # mostly the proxy's own answer, and then the reason says why
@@ -81,6 +82,8 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
         raise UserError([Problem(where=address, what=what, hint=problem.hint)])
     verdict = _verdict(record.status, bound.name)
     say(f"{bound.name} was sent to {record.host}, which answers {record.status}{verdict}")
+    if urlsplit(url).query:
+        say(UNCOMPARED)
     return FIXABLE if verdict else DONE
 
 
