@@ -110,13 +110,16 @@ def require_agent(project: Project) -> Container:
     Harmless changes of git's settings are accepted and protected again.
     """
     found = require_made(project, "agent")
-    if found.ready and not settings_replaced(project.root, os.environ):
+    replaced = settings_replaced(project.root, os.environ)
+    if found.ready and not replaced:
         return found
-    inside = look_inside(driver(), [found], project.root)
-    if inside.lost:
-        from agent_sandbox.cli.steps.harmless_settings import accept_harmless  # noqa: PLC0415 - rarely needed
+    from agent_sandbox.cli.steps import harmless_settings  # noqa: PLC0415 - rarely needed
 
-        inside = accept_harmless(project, [found], inside)
+    inside = look_inside(driver(), [found], project.root)
+    if inside == Inside():
+        harmless_settings.report_hidden_by_start(project, replaced)
+    elif inside.lost:
+        inside = harmless_settings.accept_harmless(project, [found], inside)
     # The engine may not have checked again yet.
     ready = found.ready and not (inside.lost or inside.cut_off)
     return found if ready or (found.state == "running" and inside == Inside()) else _not_ready(project, found, inside)

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,12 +19,13 @@ from agent_sandbox.runtime.git.repositories import GIT, MODULES
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside, masked_files
-from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded
+from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded, restamp
 from agent_sandbox.runtime.protect.snapshot_diff import rewritten
 from agent_sandbox.stack.containers import HIDE
 
 ACCEPTED = "replaced on the host machine; only harmless settings differ, so it is protected again, without a restart"
 HIDDEN = "replaced on the host machine, so the agent could read it; it is hidden again, without a restart"
+UNTIL_START = "replaced on the host machine, so the agent could read it until its container was started again"
 SAME = "replaced on the host machine with the same content; it is protected again, without a restart"
 
 
@@ -51,6 +52,20 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
             for line in lines:
                 say(f"  {printable(line)}")
     return left
+
+
+def report_hidden_by_start(project: Project, stamps: Mapping[str, str]) -> None:
+    """Say once which masked files were replaced, by `stamps` from before a look that found none of them lost.
+
+    A file that was only written to was hidden all the time.
+    """
+    then, masked = recorded(project.root, os.environ), masked_files(read_stack_file(project.root))
+    found = {path: stamp for path, stamp in stamps.items() if path in masked and stamp != then.stamps.get(path)}
+    for path, stamp in found.items():
+        if stamp.rpartition(":")[0] != then.stamps.get(path, "").rpartition(":")[0]:
+            say(f"{path}: {UNTIL_START}")
+    if found:
+        restamp(project.root, os.environ, then, found)
 
 
 def _is_own(path: str) -> bool:

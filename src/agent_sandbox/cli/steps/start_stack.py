@@ -12,7 +12,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, SetUp, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
-from agent_sandbox.cli.steps.harmless_settings import accept_harmless
+from agent_sandbox.cli.steps.harmless_settings import accept_harmless, report_hidden_by_start
 from agent_sandbox.cli.steps.policy.policy_file import require_policy
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.service_images import prepare_images, record_images
@@ -39,7 +39,7 @@ from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
-from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.runtime.protect.snapshot import record, settings_replaced
 from agent_sandbox.runtime.sources.all_recipes import may_have_recipes
 from agent_sandbox.stack.containers import FIREWALL, is_beside
 
@@ -202,7 +202,10 @@ def report_unwritable_project(project: Project) -> None:
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # The engine does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
+    replaced = settings_replaced(project.root, os.environ)
     before = look_inside(driver(), found, project.root)
+    if not before.lost and any(one.service == "agent" and one.state == "running" for one in found):
+        report_hidden_by_start(project, replaced)
     inside = accept_harmless(project, found, before)
     lost = review(project, found, inside)
     if not (lost or inside.cut_off or inside.silent):

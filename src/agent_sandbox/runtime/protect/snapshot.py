@@ -97,6 +97,11 @@ def accept(root: Path, environ: Mapping[str, str], then: Held, now: Held) -> Non
     _write(root, environ, replace(then, texts=texts, settings=settings, stamps=stamps))
 
 
+def restamp(root: Path, environ: Mapping[str, str], then: Held, stamps: Mapping[str, str]) -> None:
+    """Store these stamps of files whose mounts are in place."""
+    _write(root, environ, replace(then, stamps={**then.stamps, **stamps}))
+
+
 def settings_replaced(root: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the new stamps if another file replaced git's settings, `.env` or a masked file, which ended its mount.
 

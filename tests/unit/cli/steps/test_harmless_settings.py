@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import harmless_settings as module
 from agent_sandbox.cli.steps.execute import require_agent
-from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, HIDDEN, SAME, accept_harmless
+from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, HIDDEN, SAME, UNTIL_START, accept_harmless
+from agent_sandbox.cli.steps.start_stack import _open_services
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.runtime.driver.container import Container
@@ -267,6 +268,34 @@ def test_a_masked_file_that_was_edited_is_hidden_again(
     assert (told.splitlines()[0], "sk_" in told) == (f"{path}: {HIDDEN}", False)
     assert settings_replaced(repository.root, os.environ) == {}
     assert ".env.local" not in recorded(repository.root, os.environ).texts
+
+
+@pytest.mark.parametrize("path", [".env", ".env.local"])
+def test_a_masked_file_that_a_start_hid_again_is_named_once(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    with_dotenv(repository, path)
+    with_containers(docker, agent="healthy")
+    docker.says("exec")
+    (repository.root / path).write_text("STRIPE_KEY=sk_2\n")  # hidden all the time
+    require_agent(repository)
+    assert capsys.readouterr().err == ""
+    replace_file(repository, path, "STRIPE_KEY=sk_3\n")
+    for _ in range(2):
+        require_agent(repository)
+    assert capsys.readouterr().err == f"{path}: {UNTIL_START}\n"
+    assert len([call for call in docker.calls if HEALTHY in call]) == 2
+
+
+@pytest.mark.parametrize(("state", "says"), [("running", True), ("exited", False)])
+def test_a_start_names_the_masked_file_unless_no_agent_could_read_it(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], state: str, *, says: bool
+) -> None:
+    with_dotenv(repository, ".env.local")
+    docker.says("exec")
+    replace_file(repository, ".env.local", "STRIPE_KEY=sk_3\n")
+    assert _open_services(repository, [replace(AGENT, state=state)]) == ()
+    assert capsys.readouterr().err == f".env.local: {UNTIL_START}\n" * says
 
 
 def test_a_masked_dotenv_with_other_lines_for_compose_is_not_accepted(repository: Project, docker: FakeDocker) -> None:
