@@ -19,7 +19,7 @@ from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.init.own_files import remove_ours, without_ours
+from agent_sandbox.runtime.init.own_files import as_listed, remove_ours, without_ours
 from agent_sandbox.runtime.project.clone_record import clone_at
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -58,7 +58,7 @@ def destroy(  # noqa: PLR0913 - each is an option
     names = own_images(project) if images else ()
     left = without_ours(project) if files and not clone else {}
     plan = backend().plan(project, Destroy(images=names))
-    marked = tuple(f"{file} (in part)" if text else file for file, text in left.items())
+    marked = as_listed(project, left)
     if dry_run:
         execute(plan, dry_run=True)
         emit_lines([f"# files: {', '.join(marked)}"] if left else [])
@@ -76,8 +76,8 @@ def destroy(  # noqa: PLR0913 - each is an option
         say("nothing was removed")
         return FIXABLE
     execute(plan, quiet=quiet)
-    if left:
-        remove_ours(project, left)
+    if left:  # look again: the agent may have written until now
+        remove_ours(project, {path: text for path, text in without_ours(project).items() if path in left})
     forget_project(project, clone, trust=bool(left))
     if not quiet:
         _report(project, things, keeps_policy=not (clone or left))

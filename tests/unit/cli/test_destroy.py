@@ -104,17 +104,35 @@ def test_dry_run_prints_the_commands_without_calling_docker(
     assert (capsys.readouterr().out, engine.calls) == (planned, [])
 
 
+FILES = ".devcontainer/policy.yaml, .devcontainer/docker-compose.yml"
+
+
+def test_what_is_written_while_the_question_waits_stays(
+    engine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine.rules
+    (project / ".env").write_text("A=1\nCOMPOSE_FILE=.devcontainer/docker-compose.yml\n")
+
+    def write(_plan: object, **_options: bool) -> None:
+        with (project / ".env").open("a") as file:
+            file.write("B=2\n")
+
+    monkeypatch.setattr(module, "execute", write)
+    assert exit_code(lambda: destroy(files=True, yes=True)) == 0
+    assert [(one.name, one.read_text()) for one in project.iterdir()] == [(".env", "A=1\nB=2\n")]
+
+
 def test_removes_what_init_wrote_on_request(
     engine: FakeDocker, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert engine.rules
     (project / "mine").write_text("x")
     assert exit_code(lambda: destroy(files=True, dry_run=True)) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("# files: .devcontainer/docker-compose.yml, ")
+    assert capsys.readouterr().out.splitlines()[-1] == f"# files: {FILES}"
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     assert exit_code(lambda: destroy(files=True)) == 0
     shown = capsys.readouterr().err
-    assert "\nfiles: .devcontainer/docker-compose.yml, " in shown
+    assert f"\nfiles: {FILES}\n" in shown
     assert (" files\n" in shown, [one.name for one in project.iterdir()]) == (True, ["mine"])
     assert open_store(os.environ).load(project) is None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.policyfile.resolved import FOLDER
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.dotenv import remove_variables
 from agent_sandbox.render.formats.header import Provenance, provenance_of
@@ -24,7 +25,7 @@ from agent_sandbox.render.paths import (
 )
 from agent_sandbox.render.reconcile import OnConflict, cleared_dotenv
 from agent_sandbox.runtime.host.files import open_folder, problem_of, read_text, write_all
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, GITIGNORE
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, GITIGNORE, exclude_file
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, STACK_VARIABLE
@@ -40,8 +41,9 @@ def without_ours(project: Project) -> dict[str, str]:
     """
     there = {path: text for path in _places(project.root) if (text := read_text(project.root, path)) is not None}
     left = {path: _left(path, text, project) for path, text in there.items()}
-    if left.get(DOTENV):  # the user's values: git goes on ignoring them
-        left |= {path: there[path] for path in (GITIGNORE, EXCLUDE) if path in there}
+    # The user's values: git goes on ignoring them.
+    ignoring = (*((GITIGNORE, EXCLUDE) if left.get(DOTENV) else ()), *((IGNORE,) if left.get(VALUES) else ()))
+    left |= {path: there[path] for path in ignoring if path in there}
     return {path: text for path, text in left.items() if text != there[path]}
 
 
@@ -60,11 +62,21 @@ def _left(path: str, text: str, project: Project) -> str:
 
 def _places(root: Path) -> tuple[str, ...]:
     """Return the paths that may have something of ours."""
-    services = Path(root, FOLDERS[0])
-    names = sorted(one.name for one in services.iterdir()) if services.is_dir() else []
-    exclude = (EXCLUDE,) if (root / ".git").is_dir() else ()
-    ours = (STACK, DEVCONTAINER, POLICY, PROJECT_FILE, SHARED, IGNORE, VALUES)
-    return (*ours, *(f"{FOLDERS[0]}/{name}" for name in names), DOTENV, GITIGNORE, *exclude)
+    folder = Path(root, FOLDERS[0])
+    names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
+    exclude = exclude_file(root, None)
+    ours = (DEVCONTAINER, POLICY, PROJECT_FILE, SHARED, IGNORE, VALUES)
+    services = (f"{FOLDERS[0]}/{name}" for name in names)
+    # The stack file is the last: without it, no second try finds the rest.
+    return (*ours, *services, DOTENV, GITIGNORE, *([exclude] if exclude else ()), STACK)
+
+
+def as_listed(project: Project, left: Mapping[str, str]) -> tuple[str, ...]:
+    """Return these paths, and whether they have something of the user's."""
+    texts = {path: read_text(project.root, path) or "" for path, text in left.items() if not text}
+    edited = {path for path, text in texts.items() if provenance_of(text) is Provenance.EDITED}
+    marks = {path: " (in part)" if text else " (edited)" * (path in edited) for path, text in left.items()}
+    return tuple(f"{printable(path)}{mark}" for path, mark in marks.items())
 
 
 def remove_ours(project: Project, left: Mapping[str, str]) -> None:

@@ -5,9 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, IGNORE, POLICY, PROJECT_FILE, STACK, VALUES
 from agent_sandbox.runtime.init.initialise import prepare
-from agent_sandbox.runtime.init.own_files import remove_ours, without_ours
+from agent_sandbox.runtime.init.own_files import as_listed, remove_ours, without_ours
 from agent_sandbox.runtime.project.installed import find_project
 from init_project import init_options
 
@@ -64,6 +64,52 @@ def test_git_goes_on_ignoring_values_that_the_user_added(tmp_path: Path) -> None
     undo(tmp_path)
     assert (tmp_path / DOTENV).read_text() == "KEY=secret\n"
     assert subprocess.run(["git", "check-ignore", "--quiet", DOTENV], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_git_goes_on_ignoring_the_values_of_a_clone_that_the_user_added(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    prepare(init_options(tmp_path), {}).write()
+    with (tmp_path / VALUES).open("a") as file:
+        file.write("KEY=secret\n")
+    assert IGNORE not in undo(tmp_path)
+    assert (tmp_path / VALUES).read_text() == "KEY=secret\n"
+    assert subprocess.run(["git", "check-ignore", "--quiet", VALUES], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_the_list_says_what_is_not_only_ours(tmp_path: Path) -> None:
+    prepare(init_options(tmp_path), {}).write()
+    for path in (DEVCONTAINER, DOTENV):
+        with (tmp_path / path).open("a") as file:
+            file.write("// A=1\n" if path == DEVCONTAINER else "A=1\n")
+    name = ".devcontainer/services/\x1b[2J.yaml"
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text((tmp_path / STACK).read_text())
+    found = find_project(tmp_path, cwd=tmp_path)
+    listed = as_listed(found, without_ours(found))
+    assert {f"{DEVCONTAINER} (edited)", f"{DOTENV} (in part)", STACK} <= set(listed)
+    assert ".devcontainer/services/\\x1b[2J.yaml" in listed
+
+
+def test_a_second_try_finds_what_the_first_could_not_remove(tmp_path: Path) -> None:
+    prepare(init_options(tmp_path), {}).write()
+    found = find_project(tmp_path, cwd=tmp_path)
+    left = without_ours(found)
+    (tmp_path / DEVCONTAINER).unlink()
+    (tmp_path / DEVCONTAINER).mkdir()
+    with pytest.raises(UserError, match=r"devcontainer\.json: cannot be used"):
+        remove_ours(found, left)
+    (tmp_path / DEVCONTAINER).rmdir()
+    undo(tmp_path)
+    assert tree(tmp_path) == {}
+
+
+def test_a_linked_repository_is_left_as_it_is(tmp_path: Path) -> None:
+    (project := tmp_path / "app").mkdir()
+    subprocess.run(["git", "init", "--quiet", tmp_path / "other"], check=True)
+    (project / ".git").symlink_to("../other/.git")
+    prepare(init_options(project), {}).write()
+    undo(project)
+    assert [one.name for one in project.iterdir()] == [".git"]
 
 
 def test_a_link_in_place_of_a_file_removes_nothing(tmp_path: Path) -> None:
