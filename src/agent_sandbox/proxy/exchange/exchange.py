@@ -86,6 +86,11 @@ class Meter(Struct):
         """Return all pieces of `data`, for a body that costs little, such as one that only is counted."""
         return b"".join(self.pieces(data))
 
+    async def ready(self) -> None:
+        """Wait until the body can be decompressed, if it is."""
+        if self.unpacking is not None:
+            await self.unpacking.ready()
+
     @property
     def changes(self) -> bool:
         """Whether the body is redacted or filtered, so that a turn must be taken before each piece."""

@@ -232,6 +232,7 @@ class Relay:
     async def _add(self, out: bytes, pieces: Iterator[bytes], *, chunked: bool, holds: bool) -> bytes:
         """Append pieces of the body as the client gets them; send `out` once it is large."""
         takes_turns, is_over, turns = self._exchange.received.changes, False, 0
+        await self._exchange.received.ready()
         while not is_over:
             turns += 1
             made, is_over = await self._turns.next(pieces, self._work) if takes_turns else (next(pieces, b""), True)

@@ -26,7 +26,6 @@ from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced, Res
 from agent_sandbox.proxy.mitm.shared_server import RESET_BY_SERVER, SharedServer, Sharing
 from agent_sandbox.proxy.mitm.stream import TurnHook
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ, BulkReader
-from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.net.linger_close import linger_close
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -198,12 +197,12 @@ class Session(LiveConnectionHandler):
     def _resume(self, event: Resumed) -> None:
         """Go on with a request that has waited for a person, or waits for its turn."""
         hook = event.hook
-        going_on = self._go_on(event, hook.work) if isinstance(hook, TurnHook) else self.server_event(event)
+        going_on = self._go_on(event, hook) if isinstance(hook, TurnHook) else self.server_event(event)
         task = asyncio.get_running_loop().create_task(going_on)
         self._resuming.add(task)
         task.add_done_callback(self._resuming.discard)
 
-    async def _go_on(self, event: Resumed, work: Work) -> None:
+    async def _go_on(self, event: Resumed, hook: TurnHook) -> None:
         """Filter the next pieces, once the client has taken most of the last: a hundred times what came in."""
         while self.layer.unsent(to_client=True) > self._most_held:
             self._moved.clear()
@@ -212,7 +211,8 @@ class Session(LiveConnectionHandler):
         if writer is not None:
             with suppress(OSError):
                 await writer.drain()
-        async with self._engine.turns.turn(work):
+        await hook.meter.ready()
+        async with self._engine.turns.turn(hook.work):
             await self.server_event(event)
 
     async def review(self, revision: PolicyTransition) -> bool:

@@ -28,7 +28,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.proxy.connection.sharing import REPEATABLE
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudgetError
+from agent_sandbox.proxy.exchange.exchange import Exchange, Meter, OverBudgetError
 from agent_sandbox.proxy.exchange.review import revoke
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
@@ -71,10 +71,11 @@ class MalformedHook(commands.StartHook):  # type: ignore[no-untyped-call]
 
 @dataclass
 class TurnHook(commands.StartHook):  # type: ignore[no-untyped-call]
-    """Waits for the turn of `work`, in which the next pieces of a response are filtered."""
+    """Waits for the turn of `work`, in which the next pieces of a response are filtered by its `meter`."""
 
     name = "turn"
     work: Work
+    meter: Meter
 
 
 class OwnConnection(GetHttpConnection):
@@ -210,7 +211,7 @@ class StrictStream(HttpStream, ExchangeOwner):
         pieces, is_over = meter.pieces(event.data) if isinstance(event, ResponseData) else meter.rest(), False
         while not is_over:
             if meter.changes:
-                self._turn = TurnHook(self._work)
+                self._turn = TurnHook(self._work, meter)
                 yield self._turn
                 if self._is_stopped:
                     return

@@ -1,7 +1,10 @@
 """Decompress a response while it streams, so that echoes in it can be found. What a few bytes may become is bounded."""
 
+import asyncio
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from agent_sandbox.proxy.limits import STEP_BYTES
@@ -17,6 +20,8 @@ MAX_WINDOW = 8 << 20  # of zstd, as browsers allow
 # What a decoder keeps while its response is open, by coding; zlib's is small. All together keep a limited amount.
 WINDOWS = {b"br": 16 << 20, b"zstd": MAX_WINDOW}
 ALL_WINDOWS = 256 << 20
+# How many responses wait for a decoder at once, and how long: no client makes another one wait longer than a second.
+MOST_WAITING, WAIT_SECONDS = 64, 1.0
 
 
 class UnpackError(ValueError):
@@ -132,6 +137,13 @@ class OpenUnpackings:
 
     def __init__(self) -> None:
         self.count = self.windows = 0
+        self.waiting = deque[Unpacking]()
+
+    def let_in(self) -> None:
+        """Start those that wait, in their order, while there is room."""
+        for one in self.waiting:
+            if not one.start():
+                return
 
 
 class Unpacking:
@@ -141,18 +153,46 @@ class Unpacking:
         self._beside = OpenUnpackings() if beside is None else beside
         self._window = WINDOWS.get(coding, 0)
         self._spare = SPARE
+        self._coding = coding
         self._unpacker: Unpacker | None = None
-        if self._beside.windows + self._window <= ALL_WINDOWS:
-            self._unpacker = UNPACKERS[coding]()
-            self._beside.count += 1
-            self._beside.windows += self._window
+        self._is_settled = asyncio.Event()  # started, or closed before that
+        if not (self._window and self._beside.waiting):
+            self.start()
+
+    def start(self) -> bool:
+        """Make the decoder if there is room for it; return False if it still has to wait."""
+        if self._is_settled.is_set():
+            return True
+        if self._beside.windows + self._window > ALL_WINDOWS:
+            return False
+        self._is_settled.set()
+        self._unpacker = UNPACKERS[self._coding]()
+        self._beside.count += 1
+        self._beside.windows += self._window
+        return True
+
+    async def ready(self) -> None:
+        """Wait for a decoder, first come, first served; without one, `feed` fails."""
+        waiting = self._beside.waiting
+        if self._is_settled.is_set() or len(waiting) >= MOST_WAITING:
+            return
+        waiting.append(self)
+        self._beside.let_in()
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_settled.wait(), WAIT_SECONDS)
+        finally:
+            waiting.remove(self)
+            self._beside.let_in()
 
     def close(self) -> None:
         """Free the decoder. Nothing more can be decompressed."""
+        self._is_settled.set()
         if self._unpacker is not None:
             self._unpacker = None
             self._beside.count -= 1
             self._beside.windows -= self._window
+            self._beside.let_in()
 
     __del__ = close
 

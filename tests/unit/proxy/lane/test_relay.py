@@ -17,14 +17,16 @@ from agent_sandbox.proxy.lane import body
 from agent_sandbox.proxy.lane import relay as subject
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.fair_scheduler import Work
+from agent_sandbox.proxy.secrets import unpacking
 from agent_sandbox.proxy.secrets.redaction import Redactor, secret_encodings
-from agent_sandbox.proxy.secrets.unpacking import Unpacking
+from agent_sandbox.proxy.secrets.unpacking import OpenUnpackings, Unpacking
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.http1_head import Body
 from agent_sandbox.proxy.wire.http1_head import ResponseHead as ReadHead
 from agent_sandbox.proxy.wire.message import ResponseHead
-from lane_stage import GET, OK, SECONDS, LaneStage, ReturnsNothing
+from lane_stage import GET, OK, SECONDS, LaneStage, ReturnsNothing, until
 from layer_harness import LetThrough
+from packing import PACK
 
 type Stage = Callable[..., LaneStage]
 
@@ -51,6 +53,45 @@ class Secret(LetThrough):
         exchange.received.redactor = Redactor(exchange.echoes)
         if exchange.response and b"deflate" in dict(exchange.response.fields).values():
             exchange.received.unpacking = Unpacking(b"deflate")
+
+
+class Packed(LetThrough):
+    """Decompresses each response, with decoders of which none is free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beside = OpenUnpackings()
+        self.held = [Unpacking(b"br", self.beside) for _ in range(16)]
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Decompress and search."""
+        super().responseheaders(exchange, tunnel)
+        exchange.received.unpacking = Unpacking(b"br", self.beside)
+        exchange.received.redactor = Redactor([b"hunter22"])
+
+
+BROTLI = PACK[b"br"](b"text")
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_response_waits_for_a_decoder_unless_the_client_leaves(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, *, leaves: bool
+) -> None:
+    monkeypatch.setattr(unpacking, "WAIT_SECONDS", 600)
+    packed = Packed()
+    async with stage(packed) as on:
+        on.send(GET)
+        _, writer = await on.server()
+        writer.write(CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BROTLI), BROTLI))
+        await until(lambda: bool(packed.beside.waiting))
+        if leaves:
+            on.writer.close()
+            await until(lambda: not packed.beside.waiting)
+        else:
+            packed.held[0].close()
+            assert b"\r\ntext\r\n" in await on.get(b"text\r\n")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.fair_scheduler import Work
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets import unpacking
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.secrets.unpacking import Unpacking
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -43,6 +44,7 @@ from http2client import fields as request_fields
 from lane_stage import until
 from layer_harness import PLAIN, LetThrough, Wait, hooks_of, without_tls
 from memory_streams import memory_streams
+from packing import PACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,6 +208,48 @@ async def test_a_response_is_expanded_no_faster_than_the_client_takes_it(*, is_c
         stage.client.feed_eof()
     await asyncio.gather(serving, return_exceptions=True)
     await until(lambda: not stage.session._resuming)
+
+
+class Packed(Streamer):
+    """Decompresses and searches the responses of one path, with decoders of which none is free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = [Unpacking(b"br", self._unpackings) for _ in range(16)]
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Decompress and search one of them."""
+        super().responseheaders(exchange, tunnel)
+        if exchange.path == "/packed":
+            exchange.received.unpacking = Unpacking(b"br", self._unpackings)
+            exchange.received.redactor = Redactor([b"secret"])
+
+
+@pytest.mark.parametrize("seconds", [600, 0.01])
+async def test_a_response_that_waits_for_a_decoder_holds_no_other_one(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(unpacking, "WAIT_SECONDS", seconds)
+    packed, body = Packed(), PACK[b"br"](b"a text")
+    stage = Stage(PLAIN, LetThrough(), packed)
+    stage.ask("/packed")
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    stage.server.feed_data(b"%b%x\r\n%b\r\n0\r\n\r\n" % (head, len(body), body))
+    serving = asyncio.create_task(stage.session.handle_client())
+    await until(lambda: bool(packed._unpackings.waiting))
+    stage.server, stage.server_writer, _ = memory_streams()
+    stage.ask("/plain")
+    stage.server.feed_data(OK)
+    await until(lambda: stage.got(3) == ("200", b"ok"))
+    if seconds == 600:
+        packed.held[0].close()
+        await until(lambda: stage.got(1) == ("200", b"a text"))
+    await until(lambda: not stage.session._resuming)
+    stage.client.feed_eof()
+    await serving
+    assert (stage.got(1)[1], len(packed._unpackings.waiting)) == (b"a text" if seconds == 600 else b"", 0)
 
 
 async def test_refused_server_connection_is_answered_with_403() -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import random
 from itertools import pairwise
 
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_sandbox.proxy.secrets import unpacking as module
 from agent_sandbox.proxy.secrets.unpacking import (
     LEAST_SPARE,
     MOST_SPARE,
@@ -107,6 +109,69 @@ def test_the_windows_of_all_decoders_have_a_limit(coding: bytes, most: int) -> N
     assert b"".join(Unpacking(coding, beside).feed(packed)) == b"text"
     held.clear()
     assert (beside.count, beside.windows) == (1, 0)
+
+
+def full() -> tuple[OpenUnpackings, list[Unpacking]]:
+    """Return all decoders of brotli that there can be."""
+    beside = OpenUnpackings()
+    return beside, [Unpacking(b"br", beside) for _ in range(16)]
+
+
+async def waiting(beside: OpenUnpackings, *codings: bytes) -> tuple[list[Unpacking], list[asyncio.Task[None]]]:
+    """Return what waits for a decoder, in this order."""
+    found = [Unpacking(coding, beside) for coding in codings]
+    tasks = [asyncio.create_task(one.ready()) for one in found]
+    await asyncio.sleep(0)
+    return found, tasks
+
+
+def is_ready(one: Unpacking, coding: bytes = b"br") -> bool:
+    try:
+        return b"".join(one.feed(PACK[coding](b"text"))) == b"text"
+    except UnpackError:
+        return False
+
+
+async def test_decoders_go_to_those_that_wait_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAIT_SECONDS", 600)
+    beside, held = full()
+    (first, second, third), tasks = await waiting(beside, b"br", b"zstd", b"zstd")
+    assert is_ready(Unpacking(b"gzip", beside), b"gzip")  # it has no part in this
+    held[0].close()
+    late = Unpacking(b"zstd", beside)
+    await tasks[0]
+    assert (is_ready(first), is_ready(second, b"zstd"), is_ready(late, b"zstd")) == (True, False, False)
+    held[1].close()
+    await asyncio.gather(*tasks)
+    assert (is_ready(second, b"zstd"), is_ready(third, b"zstd")) == (True, True)
+    held[2].close()
+    await late.ready()
+    assert (is_ready(late, b"zstd"), len(beside.waiting)) == (True, 0)
+
+
+async def test_a_response_that_left_waits_no_longer_and_gets_no_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAIT_SECONDS", 600)
+    beside, held = full()
+    (closed, _cancelled, last), tasks = await waiting(beside, b"br", b"br", b"br")
+    closed.close()
+    await tasks[0]
+    tasks[1].cancel()
+    await asyncio.gather(tasks[1], return_exceptions=True)
+    held[0].close()
+    await tasks[2]
+    assert (is_ready(closed), is_ready(last), beside.count, len(beside.waiting)) == (False, True, 16, 0)
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.01, 64), (600, 0)])
+async def test_waiting_for_a_decoder_is_bounded(monkeypatch: pytest.MonkeyPatch, seconds: float, most: int) -> None:
+    monkeypatch.setattr(module, "WAIT_SECONDS", seconds)
+    monkeypatch.setattr(module, "MOST_WAITING", most)
+    beside, _held = full()
+    refused = Unpacking(b"br", beside)
+    await refused.ready()
+    with pytest.raises(UnpackError, match="the proxy decompresses too many other responses"):
+        list(refused.feed(PACK[b"br"](b"text")))
+    assert len(beside.waiting) == 0
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
