@@ -18,6 +18,7 @@ from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
 from agent_sandbox.cli.steps.watching.rules import Rules
 from agent_sandbox.runtime.proxy.reports import Grant, Question, Report, State, read_report
+from watching import RecordedPorts
 
 NAME = "app-1"
 NOWHERE = Path("/nowhere")
@@ -35,7 +36,7 @@ class PageStand:
     """The server in a thread; `begin` gives it a client with a session."""
 
     def __init__(self, answers: Answers, rules: Rules | None = None, today: Today | None = None) -> None:
-        self.now = 100.0
+        self.now, self.given = 100.0, list[tuple[object, ...]]()
         self.feed, self.sessions = Feed(), Sessions(clock=lambda: self.now)
         self._listener = socket.create_server((ADDRESS, 0))
         self.port = self._listener.getsockname()[1]
@@ -57,7 +58,9 @@ class PageStand:
     def add(self, name: str, answers: Answers, rules: Rules | None = None, today: Today | None = None) -> None:
         """Show one more stack."""
         rules = rules or Rules(NOWHERE, lambda *_: None)
-        self._page.add(name, StackApi(answers=answers, rules=rules, today=today or Today(NOWHERE, lambda _: None)))
+        today = today or Today(NOWHERE, lambda _: None)
+        ports = RecordedPorts(self.given)
+        self._page.add(name, StackApi(answers=answers, ports=ports, rules=rules, today=today))
 
     def report(self, found: Report, *, name: str = NAME) -> None:
         """Report this to the page, as the connection of a stack does."""

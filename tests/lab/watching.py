@@ -10,7 +10,9 @@ from typing import Any, Self, override
 
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching.connection import Connection
+from agent_sandbox.cli.steps.watching.stack_ports import StackPorts
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.ports.forward import Forward
 from agent_sandbox.runtime.proxy.reports import Question
 
 
@@ -83,11 +85,37 @@ class Person:
         return reply
 
 
+class RecordedPorts(StackPorts):
+    """Ports that are only written down."""
+
+    def __init__(self, given: list[tuple[object, ...]]) -> None:
+        self._given = given
+
+    @override
+    def open(self, wanted: Forward) -> None:
+        """Record the ports of this machine and of the sandbox."""
+        self._given.append(("open", wanted.here, wanted.inside))
+
+    @override
+    def close(self, here: int) -> None:
+        """Record the port of this machine."""
+        self._given.append(("close", here))
+
+    @override
+    def follow(self) -> None:
+        """Report nothing."""
+
+    @override
+    def end(self) -> None:
+        """Leave it."""
+
+
 class Answers(Connection):
     """A connection that records the answers, and is closed when question 99 is answered."""
 
     def __init__(self) -> None:
         self.given: list[tuple[object, ...]] = []
+        self.ports = RecordedPorts(self.given)
 
     @override
     def answer(self, number: int, scope: str, *, seconds: int | None = None) -> None:

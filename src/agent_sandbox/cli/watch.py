@@ -82,8 +82,8 @@ def _on_screen(first: Sequence[Project], find: Find, *, asks: bool) -> int:
     screen = WatchScreen(colours=wants_colour(sys.stdout, os.environ))
 
     def connect(project: Project) -> Connection:
-        report, lost = partial(screen.report, project.name), partial(screen.lost, project.name)
-        connection = Connection(project, on_report=report, on_lost=lost)
+        report, lost, ports = (partial(one, project.name) for one in (screen.report, screen.lost, screen.report_ports))
+        connection = Connection(project, on_report=report, on_lost=lost, on_ports=ports)
         screen.add(project.name, connection)
         with suppress(UserError):  # the log is not needed to watch
             screen.begin(project.name, _last_records(project))

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.plan import HandOver, handed_over
@@ -17,7 +17,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import parse_port
 from agent_sandbox.runtime.ports import forward as forwarding
 from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, Ports
-from agent_sandbox.runtime.ports.reported import Listening, watch_reports
+from agent_sandbox.runtime.ports.reported import watch_reports
 
 FOLDER = Path(forwarding.__file__).parent
 PYTHON = ("python3", "-I", "-c")
@@ -60,14 +60,14 @@ def as_text(one: Forward) -> str:
     return f"{text}; {who} listens on {one.taken}{instead}"
 
 
-def relay_step(project: Project) -> HandOver:
+def relay_step(project: Project, container: str = "") -> HandOver:
     """Return the command that runs the relay's side in the sandbox."""
-    return _inside(project, code_of("relay.py"))
+    return _inside(project, container, code_of("relay.py"))
 
 
-def listeners_step(project: Project) -> HandOver:
+def listeners_step(project: Project, container: str = "") -> HandOver:
     """Return the command that reports what listens in the sandbox, now and whenever it changes."""
-    return _inside(project, code_of("listeners.py"), "watch")
+    return _inside(project, container, code_of("listeners.py"), "watch")
 
 
 def code_of(name: str) -> str:
@@ -75,8 +75,9 @@ def code_of(name: str) -> str:
     return (FOLDER / name).read_text("utf-8")
 
 
-def _inside(project: Project, *argv: str) -> HandOver:
-    return handed_over(backend().plan(project, Exec(argv=(*PYTHON, *argv), terminal=Terminal.NONE)))
+def _inside(project: Project, container: str, *argv: str) -> HandOver:
+    verb = Exec(argv=(*PYTHON, *argv), terminal=Terminal.NONE, container=container)
+    return handed_over(backend().plan(project, verb))
 
 
 async def talk(ports: Ports, *, watching: HandOver) -> None:
@@ -92,14 +93,16 @@ async def _offer(ports: Ports, watching: HandOver) -> None:
     async for found in watch_reports(watching.argv, watching.cwd):
         new = [one for one in found if one.port not in known | ports.inside]
         known = {one.port for one in found}
-        for line in _offers(new):
+        for line in offers([(one.port, printable(one.command)) for one in new]):
             say(line)
     say("watching for new ports has ended; agent-sandbox ports lists them")
 
 
-def _offers(new: Iterable[Listening]) -> list[str]:
-    lines = [f"{one.port} listens in the sandbox: {printable(one.command) or "another user's program"}" for one in new]
-    return lines if len(lines) <= MOST else [*lines[:MOST], f"and {len(lines) - MOST} more: agent-sandbox ports"]
+def offers(new: Sequence[tuple[int, str]], more: int = 0) -> list[str]:
+    """Return a line for each of these ports with the commands that listen, and one for those that are too many."""
+    lines = [f"{port} listens in the sandbox: {command or "another user's program"}" for port, command in new[:MOST]]
+    more += len(new) - len(lines)
+    return [*lines, f"and {more} more: agent-sandbox ports"] if more else lines
 
 
 async def _obey(ports: Ports) -> None:

@@ -35,7 +35,9 @@ from agent_sandbox.cli.steps.ui.shown import (
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.connection import SCOPES
 from agent_sandbox.cli.steps.watching.rules import Rules
+from agent_sandbox.cli.steps.watching.stack_ports import StackPorts
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.ports.forward import Forward
 from agent_sandbox.runtime.proxy.reports import Question
 
 LARGEST = 16 << 10  # of a request's body
@@ -66,9 +68,10 @@ class RequestError(Exception):
 
 
 class StackApi(Struct, frozen=True, kw_only=True):
-    """The services of one stack that the page's API uses: answers, rules and today's records."""
+    """The services of one stack that the page's API uses: answers, rules, today's records and ports."""
 
     answers: Answers
+    ports: StackPorts
     rules: Rules
     today: Today
 
@@ -96,6 +99,7 @@ class Server:
             Route("/api/policy", self._get(lambda today: policy_shown(today.policy())), methods=["GET"]),
             Route("/api/answer", _post(self._answer), methods=["POST"]),
             Route("/api/end", _post(self._end), methods=["POST"]),
+            Route("/api/port", _post(self._port), methods=["POST"]),
             Route("/api/rule", _post(self._rule), methods=["POST"]),
             Route("/api/write", _post(self._write), methods=["POST"]),
         ]
@@ -146,6 +150,15 @@ class Server:
         if all(grant.id != number for grant in self._feed.state(_text(said, "stack")).grants):
             raise RequestError(HTTPStatus.CONFLICT, "this grant has ended")
         await _done(lambda: answers.answer(number, "end"))
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _port(self, said: Mapping[str, Any]) -> Response:
+        """Open a port that the page shows, or close it if it was shown as open on this one of this machine."""
+        port, here, ports = _number(said, "port"), _number(said, "here"), self._api(said).ports
+        shown = self._feed.inside(_text(said, "stack")).ports
+        if not any((one.port, one.here) == (port, here) for one in shown):
+            raise RequestError(HTTPStatus.CONFLICT, "this port has just changed")
+        await _done(lambda: ports.close(here) if here else ports.open(Forward(here=port, inside=port)))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _rule(self, said: Mapping[str, Any]) -> Response:

@@ -14,7 +14,9 @@ from itertools import chain, takewhile
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from agent_sandbox.cli.steps.watching.stack_ports import Inside
 from agent_sandbox.counted import counted
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Reply, Report, State
@@ -27,11 +29,12 @@ type Record = Mapping[str, Any]
 
 
 class Stack(Struct, frozen=True, kw_only=True):
-    """The open questions and grants of one stack, none while it is not connected."""
+    """The open questions and grants of one stack, none while it is not connected, and what listens in its sandbox."""
 
     name: str
     state: State = field(default_factory=State)
     connected: bool = False
+    inside: Inside = Inside()
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -89,7 +92,7 @@ class Feed:
         with self._lock:
             match found:
                 case State():
-                    self._set(Stack(name=name, state=found, connected=True))
+                    self._set(replace(self._stack(name), state=found, connected=True))
                 case Reply(error=error):
                     self._note(f"not done: {error}" if error else "")
                 case Dropped(count=count):
@@ -105,10 +108,25 @@ class Feed:
         if sum(map(len, self._decisions.values())) > KEPT:
             max(self._decisions.values(), key=len).popleft()
 
+    def report_ports(self, name: str, found: Inside) -> None:
+        """Take what listens in the sandbox of a stack."""
+        with self._lock:
+            self._set(replace(self._stack(name), inside=found))
+            self._note(found.note)
+        self._wake()
+
+    def inside(self, name: str) -> Inside:
+        """Return what listens in the sandbox of a stack."""
+        with self._lock:
+            return self._stack(name).inside
+
+    def _stack(self, name: str) -> Stack:
+        return self._stacks.get(name, Stack(name=name))
+
     def lost(self, name: str, why: str) -> None:
         """Forget the questions of a stack, which mean nothing to a new proxy."""
         with self._lock:
-            self._set(Stack(name=name))
+            self._set(replace(self._stack(name), state=State(), connected=False))
             self._note(why)
         self._wake()
 
@@ -139,7 +157,7 @@ class Feed:
     def state(self, name: str) -> State:
         """Return the open questions and grants of a stack."""
         with self._lock:
-            return self._stacks.get(name, Stack(name=name)).state
+            return self._stack(name).state
 
     def decision(self, number: int) -> Decision | None:
         """Return a decision, if it is still kept."""

@@ -70,9 +70,11 @@ def serve(
 def _connect(page: Server, feed: Feed, project: Project) -> Connection:
     """Show a stack on the page, and return its connection."""
     name, root = project.name, project.root
-    connection = Connection(project, on_report=partial(feed.report, name), on_lost=partial(feed.lost, name))
+    report, lost, ports = (partial(one, name) for one in (feed.report, feed.lost, feed.report_ports))
+    connection = Connection(project, on_report=report, on_lost=lost, on_ports=ports)
     today = Today(root, partial(each_record, file=None, path=root))
-    page.add(name, StackApi(answers=connection, rules=Rules(root, connection.write_rule), today=today))
+    rules = Rules(root, connection.write_rule)
+    page.add(name, StackApi(answers=connection, ports=connection.ports, rules=rules, today=today))
     return connection
 
 

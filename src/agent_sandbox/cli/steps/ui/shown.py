@@ -46,7 +46,7 @@ def decision_shown(decision: Decision) -> Shown:
 
 
 def stack_shown(stack: Stack) -> Shown:
-    """Return the questions of a stack, those of many hosts of one domain together, and the grants."""
+    """Return the questions of a stack, those of many hosts of one domain together, the grants, and the ports."""
     state = stack.state
     several = groups(state.questions[:MOST_QUESTIONS])
     return {
@@ -57,6 +57,10 @@ def stack_shown(stack: Stack) -> Shown:
             {"name": text_shown(name), "questions": [_question(one) for one in group]} for name, group in several
         ],
         "grants": [_grant(one) for one in state.grants],
+        "ports": [
+            {"port": one.port, "command": text_shown(one.command), "here": one.here} for one in stack.inside.ports
+        ],
+        "more_ports": stack.inside.more,
     }
 
 

@@ -20,6 +20,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, write_layer_rule
 from agent_sandbox.cli.steps.watching.added_notes import AddedNotes, sandbox_clients
 from agent_sandbox.cli.steps.watching.desktop import Desktop
+from agent_sandbox.cli.steps.watching.stack_ports import Inside, StackPorts
 from agent_sandbox.cli.steps.watching.webhook import Webhook
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Input
@@ -40,12 +41,21 @@ ONE_QUIET = threading.Lock()
 
 
 class Connection:
-    """One project's proxy. `on_report` gets what it reports; `on_lost` is called when the connection breaks."""
+    """One project's proxy. `on_report` gets what it reports; `on_lost` is called when the connection breaks.
+
+    `on_ports` gets what listens in the sandbox, once something follows `ports`.
+    """
 
     def __init__(
-        self, project: Project, *, on_report: Callable[[Report], None], on_lost: Callable[[str], None]
+        self,
+        project: Project,
+        *,
+        on_report: Callable[[Report], None],
+        on_lost: Callable[[str], None],
+        on_ports: Callable[[Inside], None] = lambda _: None,
     ) -> None:
         self.project = project
+        self.ports = StackPorts(project, on_ports)
         self._on_report = on_report
         self._on_lost = on_lost
         self._input: Input | None = None
@@ -61,6 +71,7 @@ class Connection:
         """End `watch`, from another thread."""
         self._over.set()
         self._webhook.end()
+        self.ports.end()
         if self._input is not None:
             self._input.close()
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.decision_line import decision_line
+from agent_sandbox.cli.steps.live_ports import offers, parsed_port
 from agent_sandbox.cli.steps.watching.connection import LAYERS, Connection
 from agent_sandbox.cli.steps.watching.details import NO_RULE
+from agent_sandbox.cli.steps.watching.stack_ports import Inside
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.counted import counted
@@ -17,6 +19,7 @@ from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report
 
 ANSWER = re.compile(r"(?P<number>[0-9]{1,9})\s*(?P<word>[a-z])", re.IGNORECASE)
 GROUP = re.compile(r"(?P<domain>\*\.\S+)\s*d", re.IGNORECASE)
+PORT = re.compile(r"(?P<word>open|close)\s+(?P<port>\S+)", re.IGNORECASE)
 NUMBERED = re.compile(r"(?P<number>[0-9]{1,3})\.\s*(?P<rest>.*)", re.ASCII)
 QUIT = frozenset({"q", "quit", "exit"})
 WORDS = {
@@ -34,6 +37,7 @@ HELP = (
     "Type a question's number and a letter, such as 3a, then Enter:",
     *(f"  {letter}  {'allow ' if letter != 'd' else ''}{meaning}" for letter, meaning in WORDS.items()),
     "Others: `g` lists grants, `3e` ends grant 3, `*.example.net d` denies all questions of a domain, `q` ends.",
+    "`open 8080` opens port 8080 of the sandbox on this machine, and `close 8080` closes it.",
 )
 
 
@@ -49,6 +53,7 @@ class Plain:
         self._shown: set[int] = set()
         self._senders: set[int] = set()
         self._groups: dict[str, int] = {}
+        self._listening: set[int] = set()
         self._lock = threading.Lock()
 
     def report(self, found: Report) -> None:
@@ -69,6 +74,18 @@ class Plain:
                     )
                 case _ if not is_probe(found):
                     self._emit([decision_line(found)])
+
+    def report_ports(self, found: Inside) -> None:
+        """Print what listens in the sandbox now and did not before."""
+        with self._lock:
+            new = [one for one in reversed(found.ports) if one.port not in self._listening and not one.here]
+            self._listening = {one.port for one in found.ports}
+            for line in offers([(one.port, one.command) for one in new], found.more if new else 0):
+                self._say(line)
+            if new:
+                self._say(f"`{self._label()}open {new[-1].port}` opens {new[-1].port} on this machine")
+            if found.note:
+                self._say(found.note)
 
     def lost(self, why: str) -> None:
         """Print that the connection is gone, and forget the questions: their numbers mean nothing to a new proxy."""
@@ -118,6 +135,12 @@ class Plain:
                 self._answer(int(found["number"]), found["word"].lower(), connection)
             elif found := GROUP.fullmatch(text):
                 self._deny_all(found["domain"].lower(), connection)
+            elif found := PORT.fullmatch(text):
+                wanted = parsed_port(found["port"])
+                if found["word"].lower() == "open":
+                    connection.ports.open(wanted)
+                else:
+                    connection.ports.close(wanted.here)
             elif text:
                 emit_lines(HELP)
         except UserError as error:
@@ -181,7 +204,7 @@ class Stacks:
         """Return a connection to one more stack, whose reports are printed."""
         number = len(self._all) + 1
         plain = Plain(lambda: f"{number}." if len(self._all) > 1 else "")
-        connection = Connection(project, on_report=plain.report, on_lost=plain.lost)
+        connection = Connection(project, on_report=plain.report, on_lost=plain.lost, on_ports=plain.report_ports)
         self._all.append((plain, connection))
         if number > 1:
             first = f"1. is {self._all[0][1].project.name}, " if number == 2 else ""

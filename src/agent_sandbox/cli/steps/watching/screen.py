@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, override
 
-from msgspec import Struct, field
 from rich.text import Text
 from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.filter import LineFilter, Monochrome
 from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -26,10 +25,13 @@ from agent_sandbox.cli.steps.watching.policy_line import edit, editor_command, p
 from agent_sandbox.cli.steps.watching.request_table import Entry, RequestTable
 from agent_sandbox.cli.steps.watching.rule_dialog import RuleDialog
 from agent_sandbox.cli.steps.watching.rules import Change, Rules
+from agent_sandbox.cli.steps.watching.screen_parts import Asked, Details, StackPort, Watched
+from agent_sandbox.cli.steps.watching.stack_ports import Inside, PortInside
 from agent_sandbox.counted import counted
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.ports.forward import Forward
 from agent_sandbox.runtime.proxy.decisions import is_probe
 from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
 
@@ -42,57 +44,6 @@ AT_ONCE = 40
 MISSED_SECONDS = 5.0  # between two notes about those that were not shown
 NO_TERMINAL = Problem(where="", what="no editor can run on this terminal", hint="open the file elsewhere")
 NOTHING_SELECTED = Problem(where="", what="no request is selected")
-
-
-class Watched(Struct, kw_only=True):
-    """One stack on the screen."""
-
-    name: str
-    connection: Connection | None = None
-    state: State = field(default_factory=State)
-    connected: bool = False
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """One line of the list of questions: a question, or all of a domain, which then has a `name`."""
-
-    stack: Watched
-    name: str
-    questions: Sequence[Question]
-
-    @property
-    def id(self) -> str:
-        """A name that stays the same while the first question is open, and shown alone or in its group."""
-        return f"{self.stack.name}/{self.name}/{self.questions[0].id}"
-
-    @property
-    def shown(self) -> str:
-        """The request or the group, for a message."""
-        return f"requests under {self.name}" if self.name else f"{self.questions[0].method} {self.questions[0].url}"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any of its questions still waits, alone or in a group."""
-        asked = {one.id for one in self.questions}
-        return any(one.id in asked for one in self.stack.state.questions)
-
-
-class Details(VerticalScroll):
-    """The details of the selected question or request. Tab selects this part if not all of it fits."""
-
-    text = ""
-
-    @override
-    def allow_focus(self) -> bool:
-        """Return whether there is anything to scroll."""
-        return self.max_scroll_y > 0
-
-    def show(self, text: str) -> None:
-        """Show another text from its beginning; the same text stays where it is."""
-        if text != self.text:
-            self.text = text
-            self.query_one(Static).update(Text(text))
-            self.scroll_home(animate=False)
 
 
 class WatchScreen(App[None]):
@@ -111,6 +62,7 @@ class WatchScreen(App[None]):
     Details { height: auto; max-height: 8; scrollbar-size-vertical: 1; }
     #requests { height: 1fr; }
     #filter { border: none; height: 1; padding: 0; }
+    #ports { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "answer('once')", "once"),
@@ -122,6 +74,8 @@ class WatchScreen(App[None]):
         Binding("slash", "filter", "filter"),
         Binding("e", "edit", "edit"),
         Binding("c", "copy", "copy"),
+        Binding("o", "open_port", "open port", show=False),
+        Binding("x", "close_port", "close port", show=False),
         Binding("space", "pause", "pause", show=False),
         Binding("g", "grants", "grants", show=False),
         Binding("q", "quit", "quit"),
@@ -139,6 +93,7 @@ class WatchScreen(App[None]):
         self._only = ""  # the stack whose requests are shown
         self._new = Backlog[Entry](AT_ONCE)
         self._missed, self._quiet_until = 0, 0.0
+        self._offered, self._offered_since = 0, clock()  # the port that `o` opens
 
     @override
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -157,6 +112,7 @@ class WatchScreen(App[None]):
             Details(Static("", id="details")),
             Input(placeholder="part of a request; Enter keeps it, Escape clears it", id="filter", classes="empty"),
             Horizontal(OptionList(id="stacks", classes="empty"), RequestTable()),
+            Static("", id="ports", classes="empty"),
             Footer(show_command_palette=False, compact=True),
         )
         self._table.focus()
@@ -192,6 +148,10 @@ class WatchScreen(App[None]):
     def _begin(self, entries: Sequence[Entry]) -> None:
         self._table.take(entries)
 
+    def report_ports(self, name: str, found: Inside) -> None:
+        """Show what listens in the sandbox of a stack."""
+        self.call_later(self.show_ports, name, found)
+
     def lost(self, name: str, why: str) -> None:
         """Show that a connection is gone; its questions mean nothing to a new proxy."""
         self.call_later(self._lost, name, why)
@@ -212,6 +172,50 @@ class WatchScreen(App[None]):
                 self._show_state()
             case Reply(error=error):
                 self._say(f"not done: {error}" if error else "done")
+
+    def show_ports(self, name: str, found: Inside) -> None:
+        """Show ports in one line: the one that `o` opens first, then the one that `x` closes."""
+        self._stacks[name].inside = found
+        if found.note:
+            self._say(found.note)
+        closed, opened = self._ports
+        offered = closed[0][1].arrival if closed else 0
+        if offered != self._offered:
+            self._offered, self._offered_since = offered, self._clock()
+        shown = [
+            *(f"{self._port_text(*one)} (o opens it)" for one in closed[:1]),
+            *(f"{self._port_text(*one)} (open, x closes it)" for one in opened[:1]),
+            *(f"{self._port_text(*one)} (open)" for one in opened[1:]),
+            *(self._port_text(*one) for one in closed[1:]),
+        ]
+        line = self.query_one("#ports", Static)
+        line.update(Text(f"listening inside: {', '.join(shown)}"))
+        line.set_class(not shown, "empty")
+
+    @property
+    def _ports(self) -> tuple[Sequence[StackPort], Sequence[StackPort]]:
+        """The ports of all stacks that are not open, and those that are, the newest first."""
+        every = [(stack, one) for stack in self._stacks.values() for one in stack.inside.ports]
+        every.sort(key=lambda pair: pair[1].arrival, reverse=True)
+        return [pair for pair in every if not pair[1].here], [pair for pair in every if pair[1].here]
+
+    def _port_text(self, stack: Watched, one: PortInside) -> str:
+        return f"{self._mark(stack)}{one.port} {one.program}".rstrip()
+
+    def action_open_port(self) -> None:
+        """Open the newest port that listens inside."""
+        if self._clock() - self._offered_since < SETTLE_SECONDS:
+            self._say("the ports have just changed; look again")
+            return
+        (stack, one), *_ = self._ports[0]
+        if stack.connection:
+            self._try(partial(stack.connection.ports.open, Forward(here=one.port, inside=one.port)))
+
+    def action_close_port(self) -> None:
+        """Close the newest port that is open."""
+        (stack, one), *_ = self._ports[1]
+        if stack.connection:
+            self._try(partial(stack.connection.ports.close, one.here))
 
     def show_new(self) -> None:
         """Show the requests that came since the last time, and say now and then how many are not shown."""
@@ -275,11 +279,14 @@ class WatchScreen(App[None]):
             shown.replace_option_prompt(name, Text(line))
 
     def _line(self, asked: Asked) -> Text:
-        stack = f"[{asked.stack.name}] " if len(self._stacks) > 1 else ""
+        stack = self._mark(asked.stack)
         if asked.name:
             return Text(f"? {stack}{len({one.host for one in asked.questions})} hosts under {asked.name}")
         (one,) = asked.questions
         return Text(f"? {stack}{one.method} {one.url}")
+
+    def _mark(self, stack: Watched) -> str:
+        return f"[{stack.name}] " if len(self._stacks) > 1 else ""
 
     def _select(self, asked: str) -> None:
         if asked != self._selected:
@@ -358,6 +365,8 @@ class WatchScreen(App[None]):
             ("rule", "p"): rule,
             ("rule", "u"): lasting,
             ("copy",): rule,
+            ("open_port",): bool(self._ports[0]),
+            ("close_port",): bool(self._ports[1]),
             ("edit",): asked is not None or entry is not None,
         }
         return possible.get((action, *map(str, parameters)), True)

@@ -46,6 +46,9 @@ class WatchedStacks:
         if project.name not in self._connections and not self._over.is_set():
             connection = self._connections[project.name] = self._connect(project)
             threading.Thread(target=self._watch, args=(connection,), daemon=True).start()
+            threading.Thread(target=connection.ports.follow, daemon=True).start()
+            if self._over.is_set():  # `end` may have come before the connection was kept
+                connection.end()
 
     def _watch(self, connection: Connection) -> None:
         while not self._over.is_set():

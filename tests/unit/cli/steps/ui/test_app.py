@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from agent_sandbox.cli.steps.ui.app import LARGEST, MOST_PAGES
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.rules import Rules
+from agent_sandbox.cli.steps.watching.stack_ports import Inside, PortInside
 from agent_sandbox.runtime.proxy.reports import Grant, State
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from page_stand import NAME, PageStand, open_state, question, record
@@ -194,3 +195,22 @@ def test_hosts_and_policy_of_today_are_shown(project: Path) -> None:
         "uses": [{"what": "any method new.test", "allowed": 1, "denied": 0}],
     }
     assert (gone.status, unknown.status, json.loads(unknown.text)) == (409, 404, {"error": NO_STACK})
+
+
+def test_opens_and_closes_only_ports_that_the_page_shows_as_they_are(stand: PageStand) -> None:
+    session = stand.begin()
+    ports = (PortInside(port=39215, command="python3\x1b"), PortInside(port=8080, here=8081))
+    stand.feed.report_ports(NAME, Inside(ports=ports, more=2, note="closed 1"))
+    news = next(stand.news(session))
+    (shown,) = news["stacks"]
+    assert (shown["more_ports"], shown["connected"], news["notes"][-1]) == (2, True, "closed 1")
+    assert shown["ports"] == [
+        {"port": 39215, "command": "python3\\x1b", "here": 0},
+        {"port": 8080, "command": "", "here": 8081},
+    ]
+    for port, here, status in ((39215, 0, 204), (8080, 8081, 204), (8080, 0, 409), (39215, 1, 409), ("8080", 0, 409)):
+        body = {"stack": NAME, "port": port, "here": here}
+        assert stand.send("POST /api/port", session, body=body).status == status
+    assert stand.given == [("open", 39215, 39215), ("close", 8081)]
+    stand.feed.lost(NAME, "x")
+    assert stand.feed.inside(NAME).ports == ports

@@ -69,5 +69,5 @@ def test_a_question_has_the_fields_that_an_answer_repeats() -> None:
 def test_omits_unchanged_stacks() -> None:
     news = News(decisions=[], missed=2, stacks=None, notes=["\x1b[2J"])
     assert news_shown(news) == {"records": [], "missed": 2, "notes": ["\\x1b[2J"]}
-    lost = {"name": NAME, "connected": False, "ask": "", "groups": [], "grants": []}
+    lost = {"name": NAME, "connected": False, "ask": "", "groups": [], "grants": [], "ports": [], "more_ports": 0}
     assert news_shown(replace(news, stacks=[Stack(name=NAME)]))["stacks"] == [lost]

@@ -9,8 +9,10 @@ from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.watching import plain as module
 from agent_sandbox.cli.steps.watching.connection import Connection, rule_for
 from agent_sandbox.cli.steps.watching.plain import HELP, Plain, Stacks, read_answers
+from agent_sandbox.cli.steps.watching.stack_ports import Inside, PortInside
 from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Dropped, Question, Reply, State, read_report
 from agent_sandbox.runtime.stack_list import without_directory
+from watching import RecordedPorts
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}
 RULE = "GET https://new.test/**"
@@ -120,9 +122,10 @@ def test_prints_notes_and_the_sender_once_known(seat: Seat) -> None:
 class Named(Answers):
     """A connection to a stack with a name."""
 
-    def __init__(self, project: Project, *, on_report: object, on_lost: object) -> None:
+    def __init__(self, project: Project, *, on_report: object, on_lost: object, on_ports: object) -> None:
         super().__init__()
-        self.project, self.on_report, self.on_lost = project, on_report, on_lost
+        self.ports = RecordedPorts(self.given)
+        self.project, self.on_report, self.on_lost, self.on_ports = project, on_report, on_lost, on_ports
 
 
 def test_lines_begin_with_the_number_of_the_stack_if_there_are_several(
@@ -272,4 +275,28 @@ def test_prints_which_requests_wait_for_an_answer(capsys: pytest.CaptureFixture[
         "connected; these requests wait for your answer: unlisted",
         "lost",
         "connected; you are asked only where a rule has `ask: true`, because `settings` sets no `ask`",
+    ]
+
+
+def test_new_ports_are_printed_once_and_opened_and_closed_by_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Connection", Named)
+    stacks = Stacks()
+    stack = stacks.connect(without_directory("app-1"))
+    node, python = PortInside(port=8080, command="node x.js"), PortInside(port=39215)
+    for ports in ((node,), (python, node), (python, replace(node, here=8080))):
+        stack.on_ports(Inside(ports=ports, more=2 * (len(ports) - 1)))  # type: ignore[attr-defined]
+    stack.on_ports(Inside(note="closed 8080"))  # type: ignore[attr-defined]
+    for text in ("open 8080", "Open 81:80", "close 8080", "open x"):
+        assert stacks.command(text)
+    assert stack.given == [("open", 8080, 8080), ("open", 81, 80), ("close", 8080)]  # type: ignore[attr-defined]
+    assert capsys.readouterr().err.splitlines()[:7] == [
+        "8080 listens in the sandbox: node x.js",
+        "`open 8080` opens 8080 on this machine",
+        "39215 listens in the sandbox: another user's program",
+        "and 2 more: agent-sandbox ports",
+        "`open 39215` opens 39215 on this machine",
+        "closed 8080",
+        "error: x: is not a TCP port",
     ]

@@ -10,7 +10,9 @@ from textual.widgets import DataTable, OptionList, Static
 from agent_sandbox.cli.steps.watching import screen as module
 from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
 from agent_sandbox.cli.steps.watching.policy_line import PolicyLine
-from agent_sandbox.cli.steps.watching.screen import AT_ONCE, MISSED_SECONDS, Details, WatchScreen
+from agent_sandbox.cli.steps.watching.screen import AT_ONCE, MISSED_SECONDS, WatchScreen
+from agent_sandbox.cli.steps.watching.screen_parts import Details
+from agent_sandbox.cli.steps.watching.stack_ports import Inside, PortInside
 from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, Report, State
 from agent_sandbox.runtime.stack_list import without_directory
 from watching import Answers
@@ -507,3 +509,44 @@ async def test_reports_that_come_after_the_screen_has_closed_are_dropped() -> No
     await asyncio.to_thread(seat.screen.lost, "app-1", "gone")
     await asyncio.to_thread(seat.screen.report, "app-1", State(questions=(ASKED,)))
     assert seat.said == []
+
+
+async def test_a_line_lists_what_listens_inside_and_keys_open_and_close_the_newest() -> None:
+    seat = Seat()
+    node = PortInside(port=8080, command="/usr/bin/node x.js", arrival=1)
+    python = PortInside(port=39215, command="python3", arrival=2)
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        line = seat.screen.query_one("#ports", Static)
+        await pilot.press("o", "x")
+        assert (line.size.height, seat.connection.given, seat.said) == (0, [], [])
+        seat.screen.report_ports("app-1", Inside(ports=(python, node)))
+        await pilot.pause()
+        assert seat.shows("#ports") == "listening inside: 39215 python3 (o opens it), 8080 node"
+        await pilot.press("o")
+        assert (seat.connection.given, seat.said) == ([], ["the ports have just changed; look again"])
+        seat.now += SETTLE_SECONDS
+        await pilot.press("o")
+        opened = (replace(python, here=39215), node)
+        seat.screen.report_ports("app-1", Inside(ports=opened, note="http://127.0.0.1:39215  port 39215 of [b]"))
+        await pilot.pause()
+        assert seat.shows("#ports") == ("listening inside: 8080 node (o opens it), 39215 python3 (open, x closes it)")
+        assert (line.size.height, seat.said[-1]) == (1, "http://127.0.0.1:39215  port 39215 of [b]")
+        await pilot.press("x")
+        assert seat.connection.given == [("open", 39215, 39215), ("close", 39215)]
+        seat.screen.report_ports("app-1", Inside())
+        await pilot.pause()
+        assert line.size.height == 0
+
+
+async def test_ports_of_several_stacks_have_their_names_and_long_lists_are_cut_at_the_edge() -> None:
+    seat = Seat()
+    async with seat.screen.run_test(size=(80, 24)) as pilot:
+        seat.screen.add("app-2", Answers())
+        many = tuple(PortInside(port=9000 + n, command="a" * 200, arrival=n, here=9000 + n) for n in range(9, 0, -1))
+        seat.screen.report_ports("app-2", Inside(ports=many))
+        seat.screen.report_ports("app-1", Inside(ports=(PortInside(port=1, arrival=10), PortInside(port=2, arrival=3))))
+        await pilot.pause()
+        start = f"listening inside: [app-1] 1 (o opens it), [app-2] 9009 {'a' * 16} (open, x closes it), "
+        assert seat.shows("#ports").startswith(start)
+        (strip,) = seat.screen.query_one("#ports", Static).render_lines(seat.screen.query_one("#ports").size.region)
+        assert (len(strip.text), strip.text[-1]) == (80, "…")

@@ -20,6 +20,7 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.stack_list import without_directory
 from fake_docker import FakeDocker
 from fake_stack import inspected, trust, with_containers
+from watching import RecordedPorts
 
 PROJECT = "com.docker.compose.project"
 
@@ -28,7 +29,7 @@ class Watches(Connection):
     """A connection that cannot watch for the first `fails` times, and then watches until it is ended."""
 
     def __init__(self, project: Project, *, fails: int = 0) -> None:
-        self.project, self.fails = project, fails
+        self.project, self.fails, self.ports = project, fails, RecordedPorts([])
         self.watched = threading.Event()
         self.over = threading.Event()
 

@@ -3,6 +3,7 @@
 import { Refused, begin, follow, post } from "./api.js";
 import { button, counted, element, find, foreign, say, show } from "./dom.js";
 import * as notifications from "./notifications.js";
+import * as ports from "./ports.js";
 import * as questions from "./questions.js";
 import * as requests from "./requests.js";
 import * as rules from "./rules.js";
@@ -28,6 +29,7 @@ function news(found) {
     stacks.update(found.stacks);
     const fresh = questions.update(found.stacks, stacks.several());
     grants(found.stacks);
+    ports.update(found.stacks, stacks.several());
     if (fresh.length) {
       find("alert").textContent = fresh.length === 1 ? `${fresh[0].request} waits for you` : `${fresh.length} requests wait for you`;
       notifications.about(fresh);
@@ -60,6 +62,7 @@ function broken(why) {
   find("asking").textContent = "not connected";
   questions.update([], false);
   grants([]);
+  ports.update([], false);
   say(why);
 }
 
