@@ -15,6 +15,8 @@ from real_stacks import LAB, Project, Projects, trust
 IMAGE = "agent-sandbox-test-clock"
 RIGHT = "+0"
 
+pytestmark = pytest.mark.nightly
+
 
 def prepare() -> None:
     build_image(IMAGE, LAB / "clock", proxy_image())

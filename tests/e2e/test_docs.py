@@ -105,6 +105,7 @@ def other(projects: Projects) -> Project:
     return project
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_a_page_works(stack: Project, other: Project, page: Path) -> None:
     project = other if page.stem == "copilot" else stack

@@ -10,6 +10,8 @@ from engine import proxy_image, run
 from isolated_engine import Machine
 from real_stacks import STANDIN_ADDRESS, Project, Projects, start_internet
 
+pytestmark = pytest.mark.nightly
+
 # Tries both ways in a loop, past the proxy and through it, and writes the results to the workspace.
 TRYING = f"""
 while :; do

@@ -62,6 +62,7 @@ def box(projects: Projects, internet: Internet, tmp_path_factory: pytest.TempPat
     remove_bazaar()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", INSTALLS)
 def test_packages_install_at_the_first_try(box: Project, name: str) -> None:
     install = INSTALLS[name]

@@ -17,9 +17,9 @@ ALL = [(attack, said) for rows in ROWS.values() for attack, said in rows.items()
 @cache
 def names_in(path: Path) -> frozenset[str]:
     """Return the functions of a module, without those that only `make nightly` runs."""
-    found = (
-        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+    body = ast.parse(path.read_text()).body
+    assert "pytestmark = pytest.mark.nightly" not in map(ast.unparse, body)
+    found = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return frozenset(node.name for node in found if "pytest.mark.nightly" not in map(ast.unparse, node.decorator_list))
 
 

@@ -23,9 +23,9 @@ LONGEST = tuple(
 STACKS = "stacks"
 # The modules with a function `prepare` for what else they need, in the order in which prepared.py calls them.
 PREPARED = (
-    *("test_boot", "test_beside", "test_ways_out", "test_clock", "test_devcontainer", "test_own_agent", "test_agents"),
+    *("test_boot", "test_beside", "test_ways_out", "test_devcontainer", "test_own_agent", "test_agents"),
     *("test_clients", "test_registries", "test_working_day", "test_project_file", "test_languages"),
-    *(["test_first_day"] if NIGHTLY else []),
+    *(["test_first_day", "test_clock"] if NIGHTLY else []),
 )
 # A file for each of these that is ready.
 MARKS = Path(__file__).resolve().parents[2] / "build" / "prepared"
