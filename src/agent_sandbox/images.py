@@ -214,7 +214,7 @@ def usage_images() -> tuple[Image, ...]:
 
 
 def registries_image(asked: str, base_image: str = "") -> Image:
-    """Return an image that builds only if packages of Debian, npm and PyPI can be had; `asked` differs each time."""
+    """Return an image whose build downloads a package of Debian, npm and PyPI each; `asked` differs each time."""
     chosen = {BASE_IMAGE: base_image} if base_image else {}
     name, asks = f"{OURS}registries:{__version__}", (NPM_REGISTRY, PIP_INDEX)
     return replace(

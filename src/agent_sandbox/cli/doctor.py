@@ -18,7 +18,7 @@ from agent_sandbox.runtime.doctor.table import checks_for, examine
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, Status, warn
 
-Build = Annotated[bool, Option(help="Also try from a build whether packages can be had; takes minutes the first time.")]
+Build = Annotated[bool, Option(help="Also check that a build can download packages; takes minutes the first time.")]
 
 
 def doctor(*, path: ProjectPath = None, build: Build = False, json: Json = False) -> int:

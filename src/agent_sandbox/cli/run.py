@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Arguments = Annotated[
     list[str] | None,
     Argument(
-        help="The agent, by default the first of the stack. What follows `--` are arguments for its command.",
+        help="The agent, by default the first of the stack. Its command gets the arguments after `--`.",
         metavar="[AGENT] [-- ARG...]",
     ),
 ]

@@ -54,7 +54,7 @@ BUILD_ONLY = (
 EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
 
 RECREATE = "An editor started the agent container. Recreate it? The editor's window then has to be reloaded."
-KEPT = "the agent container of the editor is left as it is, without changes of settings and images since"
+KEPT = "the editor's agent container keeps running, without changes of settings and images since its start"
 AGAIN = "agent-sandbox up{0} tries again; the stack runs, so you can look around with agent-sandbox shell{0}"
 OURS, ERROR = "agent-sandbox: ", "error: "
 MOST_LINES = 10

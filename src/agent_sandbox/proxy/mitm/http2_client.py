@@ -87,7 +87,7 @@ class StrictHttp2Client(Http2Client):
         last, code = frame.last_stream_id & STREAM_IDS, NAMES.get(frame.error_code, frame.error_code)
         for stream_id, stream in self.h2_conn.streams.items():
             if stream_id > last and not self.is_closed(stream_id):
-                stream.reset_stream()  # the server hears nothing of that: it may not know the stream
+                stream.reset_stream()  # sends nothing: the server may not know the stream
         return [], [GoingAway(last, f"the server ended the HTTP/2 connection (GOAWAY, {code})")]
 
     def _hand_back(self, stream_ids: set[int], why: str) -> None:

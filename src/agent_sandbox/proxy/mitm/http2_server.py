@@ -78,7 +78,7 @@ class StrictHttp2Server(Http2Server):
         return stops
 
     def _read_goaway(self, frame: GoAwayFrame) -> tuple[list[Frame], list[h2.events.Event]]:
-        """Handle a frame in place of h2: ignore a graceful goodbye, after which the client waits for its responses."""
+        """Handle a frame in place of h2: ignore one without an error, whose client waits for its responses."""
         if frame.error_code == h2.errors.ErrorCodes.NO_ERROR:
             return [], []
         return self.h2_conn._receive_goaway_frame(frame)  # noqa: SLF001 - as above

@@ -68,7 +68,7 @@ class SourcePin:
         return stored.get("container") == self._here["container"] and not (is_here and stored.get("stopped"))
 
     def _kept(self, path: Path, stored: Mapping[str, Any]) -> Policy | None:
-        """Return the policy that was in force, None if the file still has it, or one of it is reloaded by itself."""
+        """Return the policy that was in force; None if the file still has it, or if it says `reload: watch`."""
         try:
             if self._load(path).digest == stored.get("digest"):
                 return None

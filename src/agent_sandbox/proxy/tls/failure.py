@@ -20,9 +20,9 @@ REASONS = {
     "self-signed certificate in certificate chain": f"the server's certificate is from an unknown authority; {TRUST}",
     "self-signed": f"the server's certificate is self-signed; {TRUST}",
     "local issuer": (
-        f"the server's certificate is from an unknown authority, or the certificates in between are missing; {TRUST}"
+        f"the server's certificate is from an unknown authority, or its intermediate certificates are missing; {TRUST}"
     ),
-    "verify the first": f"the server does not send the certificates between its own and its authority's; {TRUST}",
+    "verify the first": f"the server does not send its intermediate certificates; {TRUST}",
     "verify failed": "the server's certificate is not valid",
     "certificate required": WANTS_CERTIFICATE,
     "alert bad certificate": WANTS_CERTIFICATE,

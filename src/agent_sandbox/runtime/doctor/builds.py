@@ -21,7 +21,7 @@ def builds(machine: Machine) -> CheckResult:
         (problem,) = error.problems
         return fail("builds", problem.what, problem.hint)
     driver.execute(driver.planner.drop(Drop(images=(image.name,))))
-    return ok("builds", "a build has the packages of Debian, npm and PyPI")
+    return ok("builds", "a build can download packages of Debian, npm and PyPI")
 
 
 BUILDS = Row(name="builds", stage=Stage.START, check=builds, engine=True)

@@ -1,4 +1,4 @@
-"""Find out whether a link on the way to a server drops large packets without a word, as some VPNs do."""
+"""Find out whether a link on the way to a server drops large packets silently, as some VPNs do."""
 
 import socket
 import ssl

@@ -17,7 +17,7 @@ from agent_sandbox.runtime.policies.scan import naming_files
 PIP, UV, NPM, YARN = registries.PIP_INDEX[:1], registries.PIP_INDEX[1:], registries.NPM[:2], registries.NPM[2:3]
 NPM_LINE = re.compile(r"^[ \t]*registry[ \t]*=[ \t]*(\S+)", re.MULTILINE)
 YARN_LINE = re.compile(r"^npmRegistryServer:[ \t]*['\"]?([^\s'\"]+)", re.MULTILINE)
-# Nothing else is told to the sandbox: no `@`, no query, and no path with what looks like a token.
+# The sandbox gets no other URL: no `@`, no query, and no path with what looks like a token.
 HERE = r"(?:[^/:]*\.)?localhost(?:[:/]|\Z)|127\.|\[::1\]"
 MIRROR = re.compile(rf"(?ai)https?://(?!{HERE})(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{{1,5}})?(?:/[a-z0-9._~+-]+)*/?")
 LIKE_TOKEN = re.compile(r"(?![a-z]+\Z|[A-Z]+\Z|[0-9]+\Z)[A-Za-z0-9]{16,}")

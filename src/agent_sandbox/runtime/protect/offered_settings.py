@@ -61,7 +61,7 @@ def find_offer(root: Path) -> Offer | None:
     outside = git if isinstance(git, Outside) else None
     kept = (outside.own, KEPT) if outside else (root, f"{GIT}/{KEPT}")
     config = (outside.common, CONFIG) if outside else (root, f"{GIT}/{CONFIG}")
-    # What has gone from the host machine's settings since the copy was made is not wished for.
+    # The agent did not ask for settings that were only copied, even if the host machine has removed them since.
     copied = _settings_in(kept[0], kept[1] + BASE)
     wished = [one for one in _settings_in(*kept) if one not in copied or one == (UNREADABLE, "")]
     if not wished:

@@ -86,7 +86,7 @@ def test_asks_before_a_container_of_an_editor_is_recreated(
     monkeypatch.setattr(sys, "stdin", Person(f"{answer}\n"))
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     asked = "An editor started the agent container. Recreate it? The editor's window then has to be reloaded. [y/N] "
-    kept = "the agent container of the editor is left as it is, without changes of settings and images since\n"
+    kept = "the editor's agent container keeps running, without changes of settings and images since its start\n"
     anew = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
     assert capsys.readouterr().err == asked + (anew if answer == "y" else kept)
     assert any(" up --detach" in call for call in up_to_date.calls) == (answer == "y")
