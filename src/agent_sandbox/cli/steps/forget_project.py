@@ -11,7 +11,7 @@ from agent_sandbox.runtime.sources.recipes import recipes_of
 
 
 def forget_project(project: Project, clone: Clone | None, *, trust: bool = False) -> None:
-    """Remove what is stored for the project on the host machine: its `trust`, too, and of a clone, all of it."""
+    """Remove what the host machine stores for a project; its trust only for a clone, or with `trust`."""
     recipes_of(project.root, os.environ).forget()
     forget_settings(project.name, os.environ)
     forget_recording(project.root, os.environ)

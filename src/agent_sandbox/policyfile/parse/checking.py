@@ -26,7 +26,7 @@ LONG_FORMS = {
 }
 BELONGS = {
     ("domains", "name"): "services go under `services`",
-    ("settings", "engine"): "`http1` chooses what serves HTTP/1.1",
+    ("settings", "engine"): "`http1` chooses which clients get HTTP/1.1",
     ("rules", "paths"): "a rule has one path: `path: {glob: /v1/**}`",
 }
 # Values that a setting no longer takes, by place.

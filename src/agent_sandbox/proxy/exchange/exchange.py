@@ -205,9 +205,9 @@ class Exchange:
     mcp_id: str | int | None = None
     # Whether the client may call a tool: set if the response may list the tools of an MCP server.
     shows_tool: Callable[[str], bool] | None = None
-    # What echoes of all that was injected look like, and which secrets that was.
+    # What echoes of the injected secrets look like.
     echoes: Echoes = field(default=NO_ECHOES, repr=False)
-    # Whether that is only the session token of a signature: successful responses, which can be large, are not searched.
+    # Whether only a signature's session token is sent: successful responses, which can be large, are not searched.
     only_token: bool = False
     secrets: tuple[SecretUse, ...] = ()
     # Counts against the budgets of the request, and what makes that from budgets: a new policy may have others.

@@ -97,7 +97,7 @@ def _is_wall(volume: Mapping[str, Any]) -> bool:
 
 
 def masked_files(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the files of the project in whose place the agent sees an empty one, by a parsed stack file."""
+    """Return the files of the project that a parsed stack file masks: the agent sees an empty one."""
     try:
         volumes = document["services"]["agent"]["volumes"]
         found = [one["target"].replace("$$", "$") for one in volumes if one.get("source") == NOTHING]

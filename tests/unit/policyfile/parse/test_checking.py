@@ -124,7 +124,7 @@ def test_returns_the_spec_of_a_valid_document() -> None:
             ),
         ),
         ("settings: {http1: nginx}", "p:1:19: invalid value 'nginx'; write 'auto' or 'lane'"),
-        ("settings: {engine: lane}", "p:1:12: unknown key 'engine'; `http1` chooses what serves HTTP/1.1"),
+        ("settings: {engine: lane}", "p:1:12: unknown key 'engine'; `http1` chooses which clients get HTTP/1.1"),
         (
             "tests: [{}]",
             (

@@ -12,7 +12,7 @@ from agent_sandbox.cli.terminal.output import say
 def take_effect(project: Project, secret: str, path: Path | None, *, is_stored: bool, how: str = "") -> None:
     """Have the running proxies load the changed policy; before the first `up`, say what `up` does.
 
-    What has changed is listed if `how` says what the policy does with the secret, should nothing have changed.
+    List what changed if `how` is given: what the policy does with the secret, to print if nothing changed.
     A secret that is not stored has a source, and no proxy that could hold its value.
     """
     runs = proxy_runs(project)
