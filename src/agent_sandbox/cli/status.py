@@ -65,7 +65,7 @@ SAID = {
     Loaded.CURRENT: "loaded",
     Loaded.EDITED: f"edited since the proxy loaded it: {RELOAD}",
     Loaded.INVALID: f"invalid: {CHECK}",
-    Loaded.KEPT: f"invalid: {CHECK}; the proxy uses the last valid one until it restarts",
+    Loaded.KEPT: f"invalid: {CHECK}; the proxy uses the last valid one until you restart it",
     Loaded.DENYING: f"invalid: {CHECK}; the proxy denies everything",
     Loaded.REFUSED: f"not in force: the proxy could not read it and denies everything: {RELOAD}",
     Loaded.UNKNOWN: "not loaded: the proxy is down",

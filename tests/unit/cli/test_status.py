@@ -351,7 +351,7 @@ def test_names_the_file_of_an_invalid_layer(
     monkeypatch.setattr("agent_sandbox.cli.status.bound_by", lambda *_: {str(layer.parent.resolve())})
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
-    kept = "invalid: agent-sandbox policy check; the proxy uses the last valid one until it restarts"
+    kept = "invalid: agent-sandbox policy check; the proxy uses the last valid one until you restart it"
     assert lines[3] == f"policy  {layer} {kept}"
     assert lines[5] == f"  {layer}:1:1: unknown key 'domainz'; did you mean `domains`?"
 
