@@ -20,7 +20,7 @@ demo: setup ## Show the main job end to end: the real stack where Docker runs, t
 check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
 	@scripts/check
 
-test: $(if $(CHECKED),setup,check) ## Run everything that can run here, and say what was left out
+test: $(if $(CHECKED),setup,check) ## Run every test that can run here but the nightly ones, and say what was left out
 	@scripts/test
 
 test-unit: setup ## The unit and property tests alone, in two parts: seconds, while you write
