@@ -52,7 +52,9 @@ def box(projects: Projects, internet: Internet, tmp_path_factory: pytest.TempPat
     home = tmp_path_factory.mktemp("home")
     for install in INSTALLS.values():
         write(home, install.home)
-    project = projects.make("installs", "claude", home=home, fill=fill)
+    project = projects.make(
+        "installs", "claude", "--with", "python", home=home, fill=fill
+    )  # or it builds all languages
     override = json.loads(project.override.read_text())
     override["services"]["agent"] = {"image": IMAGE}
     project.override.write_text(json.dumps(override))
