@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import ACCEPTED, Subject
+from agent_sandbox.policytools.lint.subject import ACCEPTED, Finding, Subject
 
 
 def is_accepted(subject: Subject, check: str, line: int) -> bool:

@@ -18,6 +18,15 @@ from agent_sandbox.policytools.edit.comments import Comment, remarks
 ACCEPTED = re.compile(r"accepted: *(?P<check>[\w-]*),? *(?P<why>.*)")
 
 
+class Finding(Struct, frozen=True, kw_only=True):
+    """What is on a line, why it is a risk, and how to fix it."""
+
+    line: int
+    what: str
+    why: str
+    fix: str
+
+
 class Subject(Struct, frozen=True, kw_only=True):
     """A layer with its comments by line, and the policy of all layers and services."""
 

@@ -16,8 +16,7 @@ from agent_sandbox.policytools.lint.checks.services import any_repository, unuse
 from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql
 from agent_sandbox.policytools.lint.checks.untested import no_tests
 from agent_sandbox.policytools.lint.checks.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 type Check = Callable[[Subject], Iterable[Finding]]
 

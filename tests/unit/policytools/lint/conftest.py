@@ -10,8 +10,7 @@ from agent_sandbox.policy import Layer, compile_policy
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.edit.comments import comments_by_line
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 type SubjectOf = Callable[..., Subject]
 type Find = Callable[..., list[tuple[int, str]]]

@@ -14,8 +14,7 @@ from agent_sandbox.policytools.importing.old_services import OldService, old_hos
 from agent_sandbox.policytools.importing.origin import Origin, takes
 from agent_sandbox.policytools.importing.records import Record, Taken
 from agent_sandbox.policytools.lint.example import requests_beside
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 # A wildcard is compared with each entry below it. More comparisons would take too long.
 MAX_COMPARED = 20_000

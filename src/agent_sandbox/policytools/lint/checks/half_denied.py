@@ -12,8 +12,7 @@ from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policytools.compare.rule_cover import Wider
 from agent_sandbox.policytools.compare.rule_overlap import Meeting
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 OTHER = {"https": "http", "http": "https"}
 

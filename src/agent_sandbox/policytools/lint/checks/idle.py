@@ -9,8 +9,7 @@ from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.http.addresses import why_forbidden
 from agent_sandbox.policytools.compare.rule_cover import Wider
 from agent_sandbox.policytools.compare.rule_overlap import Meeting
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 # Names that never resolve (RFC 6761, 7686). Private names are errors already.
 NOWHERE = ("onion", "invalid")

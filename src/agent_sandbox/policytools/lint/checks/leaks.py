@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern
-from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.lists import Uploads, buckets, host_like, may_be_listed, uploads
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -7,8 +7,7 @@ from urllib.parse import quote, unquote_plus
 from agent_sandbox.policy.compiler.layer import Location
 from agent_sandbox.policy.file.entry_spec import RuleSpec
 from agent_sandbox.policytools.edit.flow_style import flow
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 ENCODED = re.compile(r"%[0-9A-Fa-f]{2}|\+")
 SECTIONS = ("domains", "allow", "deny")

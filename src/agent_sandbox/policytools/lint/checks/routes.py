@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from agent_sandbox.policytools.edit.route_template import as_pattern
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 
 def route_template(subject: Subject) -> Iterator[Finding]:

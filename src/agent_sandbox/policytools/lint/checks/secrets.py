@@ -6,8 +6,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policytools.compare.rule_cover import Wider
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 
 def wide_secret(subject: Subject) -> Iterator[Finding]:

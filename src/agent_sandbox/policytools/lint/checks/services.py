@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.compare.rule_cover import Wider
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 WRITING = {"access": "readwrite"}
 

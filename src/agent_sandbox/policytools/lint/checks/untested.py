@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 
 def no_tests(subject: Subject) -> Iterator[Finding]:

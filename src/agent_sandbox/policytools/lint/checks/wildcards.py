@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from agent_sandbox.counted import counted
 from agent_sandbox.policy.match.host_pattern import Reach
-from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.lists import tenants, tenants_below, wildcards_over
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 
 def allow_all(subject: Subject) -> Iterator[Finding]:

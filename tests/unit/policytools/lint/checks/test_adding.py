@@ -7,8 +7,7 @@ from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.edit.comments import comments_by_line
 from agent_sandbox.policytools.lint.checks import adding
 from agent_sandbox.policytools.lint.checks.adding import adds_up
-from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 SERVICES = dict(shipped_services())
 EXAMPLES = Path(__file__).resolve().parents[5] / "docs" / "policy" / "examples"
