@@ -1,10 +1,9 @@
-"""The table of checks, and the function that runs them."""
+"""The table of checks, the function that runs them, and comments that accept a finding: `# accepted: CHECK, WHY`."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
 from agent_sandbox.policytools.lint.checks.adding import adds_up
 from agent_sandbox.policytools.lint.checks.half_denied import half_denied
 from agent_sandbox.policytools.lint.checks.idle import covered, hidden_by_deny, never_matches
@@ -16,7 +15,7 @@ from agent_sandbox.policytools.lint.checks.services import any_repository, unuse
 from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql
 from agent_sandbox.policytools.lint.checks.untested import no_tests
 from agent_sandbox.policytools.lint.checks.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
-from agent_sandbox.policytools.lint.subject import Finding, Subject
+from agent_sandbox.policytools.lint.subject import ACCEPTED, Finding, Subject
 
 type Check = Callable[[Subject], Iterable[Finding]]
 
@@ -70,3 +69,23 @@ def lint(subject: Subject, checks: Collection[str] = CHECKS.keys()) -> tuple[Fou
         if not is_accepted(subject, name, finding.line)
     }
     return tuple(sorted(found, key=lambda one: (one.finding.line, one.check, one.finding.what)))
+
+
+def is_accepted(subject: Subject, check: str, line: int) -> bool:
+    """Return whether a comment on the line or above it accepts the check's finding and says why."""
+    found = [ACCEPTED.fullmatch(text) for text in subject.remarks(line)]
+    return any(one is not None and one["check"] == check and one["why"] for one in found)
+
+
+def bad_acceptance(subject: Subject, known: Collection[str]) -> Iterator[Finding]:
+    """Find acceptances of an unknown check, or without a reason."""
+    for line, comment in subject.comments.items():
+        found = ACCEPTED.fullmatch(comment.text)
+        if found and not (found["check"] in known and found["why"]):
+            wrong = "has no reason" if found["check"] in known else f"names an unknown check, {found['check']!a}"
+            yield Finding(
+                line=line,
+                what=f"this `accepted` {wrong}",
+                why="it has no effect",
+                fix=f"write `# accepted: CHECK, WHY`; checks are {', '.join(known)}",
+            )
