@@ -18,8 +18,7 @@ from agent_sandbox.problems import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent_sandbox.policytools.edit.editing import Edited
-    from agent_sandbox.policytools.edit.merging import Values
+    from agent_sandbox.policytools.edit.editing import Edited, Values
     from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
 
