@@ -16,6 +16,7 @@ from agent_sandbox.policy.engine.index import HostIndex
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.file.service_spec import ServiceSpec
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
@@ -35,6 +36,7 @@ from agent_sandbox.policytools.edit.short_rule import ShortRule, sample
 from agent_sandbox.problems import Problem, UserError
 
 type Values = Mapping[str, Mapping[str, object] | list[object]]
+SECTION = "services"
 
 
 class Readers(Struct, frozen=True, kw_only=True):
@@ -222,3 +224,27 @@ def _first_changed(before: str, after: str) -> int:
     pairs = zip(before.splitlines(), after.splitlines(), strict=False)
     same = next((at for at, (old, new) in enumerate(pairs) if old != new), len(before.splitlines()))
     return same + 1
+
+
+def add_service(text: str, name: str, read: Readers, *, note: str = "") -> Edited:
+    """Return the text with the service added, with `note` as a comment.
+
+    Raises UserError if the result would not be exactly what was asked for.
+    """
+    before = read.layer(text)
+    change = insertion(text, SECTION, name, note=note)
+    after = change and _with_service(change.into(text), name, before, read)
+    if not change or not after:
+        what = f"cannot add the service {name} to this file automatically"
+        raise UserError([Problem(where=read.file, what=what, hint=f"add `- {name}` under `{SECTION}` by hand")])
+    line = after.origin(SECTION, len(after.spec.services) - 1).line
+    return Edited(text=change.into(text), line=line)
+
+
+def _with_service(text: str, name: str, before: Layer, read: Readers) -> Layer | None:
+    try:
+        after = read.layer(decode_policy(text.encode(), file=read.file))
+    except UserError:
+        return None
+    entries = (*before.spec.services, ServiceSpec(name=name))
+    return after if dict(after.spec) == dict(before.spec) | {SECTION: entries} else None

@@ -6,8 +6,7 @@ from typing import Any
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.file.service_spec import ServiceSpec
 from agent_sandbox.policyfile.text.decoding import decode_policy
-from agent_sandbox.policytools.edit.adding_service import SECTION, add_service
-from agent_sandbox.policytools.edit.editing import Edited, Readers
+from agent_sandbox.policytools.edit.editing import SECTION, Edited, Readers, add_service
 from agent_sandbox.policytools.edit.flow_style import flow
 from agent_sandbox.policytools.edit.insertion import Insertion, after_line, in_flow, whole_lines
 from agent_sandbox.policytools.edit.outline import Node, Style, outline

@@ -14,8 +14,7 @@ from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, service
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
-from agent_sandbox.policytools.edit.adding_service import add_service
-from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, Values, edit, merge
+from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, Values, add_service, edit, merge
 from agent_sandbox.policytools.edit.service_options import set_service_options
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError

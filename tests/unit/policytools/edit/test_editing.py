@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Effect, Layer, Policy, compile_policy
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, Values, edit, merge
+from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, Values, add_service, edit, merge
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from table_tests import each
@@ -132,7 +132,7 @@ def test_does_not_edit_an_invalid_policy_file(read: Readers) -> None:
 
 
 def layer(text: str) -> Layer:
-    return parse_layer(text, name="project", file="policy.yaml", shown="policy.yaml", services=())
+    return parse_layer(text, name="project", file="policy.yaml", shown="policy.yaml", services=("go", "rust"))
 
 
 READ = Readers(file="policy.yaml", layer=layer, policy=lambda layer: compile_policy([layer], {}))
@@ -210,3 +210,23 @@ def test_refuses_to_edit_a_file_with_an_unsupported_layout(text: str) -> None:
 def test_does_not_write_values_that_the_policy_rejects() -> None:
     with pytest.raises(UserError, match="not a secret name"):
         merge("version: 1\n", {"settings": {"sign_commits": "a b"}}, READ)
+
+
+@each(
+    ("text", "expected", "line"),
+    [
+        ("domains: [a.test]\n", "domains: [a.test]\nservices:\n  - go\n", 3),
+        ("services:\n  - rust  # mine\n", "services:\n  - rust  # mine\n  - go\n", 3),
+        ("services: [rust]\n", "services: [rust, go]\n", 1),
+    ],
+)
+def test_adds_one_line_to_the_section(text: str, expected: str, line: int) -> None:
+    edited = add_service(text, "go", READ)
+    assert (edited.text, edited.line) == (expected, line)
+
+
+def test_refuses_to_add_a_service_to_an_unsupported_layout() -> None:
+    with pytest.raises(UserError) as raised:
+        add_service("{domains: [a.test], services}\n", "go", READ)
+    what = "policy.yaml: cannot add the service go to this file automatically; add `- go` under `services` by hand"
+    assert str(raised.value) == what
