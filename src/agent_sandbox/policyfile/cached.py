@@ -20,8 +20,7 @@ from agent_sandbox.policyfile.host_lists import MAX_BYTES as MAX_LIST
 from agent_sandbox.policyfile.host_lists import load_host_list
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policyfile.text.decoding import decode_policy as decode_text
-from agent_sandbox.policyfile.text.input_manifest import Read, Reader, Source
-from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policyfile.text.reading import Read, Reader, Source, read_policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.resources import PACKAGE, data_root
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, override
 
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS, UNRESOLVED, found_beside, require_reading
 from agent_sandbox.policyfile.text.decoding import decode_policy
-from agent_sandbox.policyfile.text.input_manifest import Read
-from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policyfile.text.reading import Read, read_policy
 from agent_sandbox.resources import data_root
 
 if TYPE_CHECKING:

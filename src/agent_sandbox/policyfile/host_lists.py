@@ -4,8 +4,7 @@ from pathlib import Path
 
 from agent_sandbox.policy.match.host_list import ListedHosts, parse_host_list
 from agent_sandbox.policyfile.text.decoding import decode_policy
-from agent_sandbox.policyfile.text.input_manifest import Read
-from agent_sandbox.policyfile.text.reading import MIB, read_policy
+from agent_sandbox.policyfile.text.reading import MIB, Read, read_policy
 from agent_sandbox.problems import Problem, UserError
 
 MAX_BYTES = 64 * MIB

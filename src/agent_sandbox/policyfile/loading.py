@@ -20,8 +20,7 @@ from agent_sandbox.policyfile.parse.parsing import parse_layer
 from agent_sandbox.policyfile.resolved import resolved_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
-from agent_sandbox.policyfile.text.input_manifest import Read
-from agent_sandbox.policyfile.text.reading import MIB, read_policy
+from agent_sandbox.policyfile.text.reading import MIB, Read, read_policy
 from agent_sandbox.problems import Problem, UserError
 
 HINT = "it has to contain only CA certificates as PEM: `-----BEGIN CERTIFICATE-----`"

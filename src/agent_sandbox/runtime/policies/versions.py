@@ -12,8 +12,7 @@ from agent_sandbox.policyfile import load_layer, parse_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.loading import with_files_beside
 from agent_sandbox.policyfile.text.decoding import decode_policy
-from agent_sandbox.policyfile.text.input_manifest import Read
-from agent_sandbox.policyfile.text.reading import MAX_BYTES, read_policy
+from agent_sandbox.policyfile.text.reading import MAX_BYTES, Read, read_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.ask import ask_git
 from agent_sandbox.runtime.policies.layers import layers_here
