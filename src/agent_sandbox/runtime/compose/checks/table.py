@@ -10,7 +10,6 @@ from agent_sandbox.runtime.compose.checks.disk import disk
 from agent_sandbox.runtime.compose.checks.holes import holes
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.owner import owner
-from agent_sandbox.runtime.compose.checks.platform import platform
 from agent_sandbox.runtime.compose.checks.sizes import sizes
 from agent_sandbox.runtime.compose.checks.subnet import subnet
 from agent_sandbox.runtime.compose.checks.users import kernel
@@ -32,7 +31,7 @@ def _of_engine(host: EngineHost) -> Iterator[Row]:
     if Feature.BUILD_PLUGIN in host.features:
         yield Row(name="buildx", stage=ENGINE, check=lambda _: versions.buildx(host))
     if Feature.CONTEXTS in host.features:
-        yield Row(name="platform", stage=ENGINE, check=lambda _: platform(host), engine=True)
+        yield Row(name="platform", stage=ENGINE, check=lambda _: versions.platform(host), engine=True)
     if Feature.ISOLATED_NETWORK in host.features:
         yield Row(name="isolation", stage=ENGINE, check=lambda _: versions.isolation(host), engine=True)
     yield Row(name="seccomp", stage=ENGINE, check=lambda _: versions.seccomp(host), engine=True)

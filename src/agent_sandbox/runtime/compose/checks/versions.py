@@ -1,11 +1,13 @@
-"""Check the engine's command, its version, and the two plugins that a stack needs."""
+"""Check the engine's command, platform and version, and the two plugins that a stack needs."""
 
 import shutil
 from typing import Any
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose import platforms
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.version import Version, parse, shown
+from agent_sandbox.runtime.compose.platforms import Platform, platform_of
 from agent_sandbox.runtime.compose.remedies import Need
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 
@@ -79,3 +81,14 @@ def seccomp(host: EngineHost) -> CheckResult:
         hint = 'remove `"seccomp-profile": "unconfined"` from its daemon.json, or use a kernel with seccomp'
         return warn("seccomp", what, hint)
     return ok("seccomp", f"system calls are filtered by the profile {profile}")
+
+
+def platform(host: EngineHost) -> CheckResult:
+    """Recognise the platform by the endpoint that the command uses."""
+    found = host.engine.ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+    endpoint = found.out.strip() if found.code == 0 else ""
+    kind = platform_of(platforms.here(), f"{endpoint} {host.info.get('OperatingSystem', '')}")
+    if kind is Platform.REMOTE:
+        what = f"the engine runs on another machine ({endpoint}) and mounts that machine's files, not this project's"
+        return warn("platform", what, "unset DOCKER_HOST, or docker context use default")
+    return ok("platform", f"{kind}, {endpoint}" if endpoint else kind)
