@@ -23,7 +23,7 @@ from agent_sandbox.proxy.secrets.placeholder import load_placeholders, write_env
 from agent_sandbox.proxy.secrets.store import Secret, listed, login_of, put_secret, put_sourced
 from agent_sandbox.proxy.secrets.uses import Uses
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
-from agent_sandbox.runtime.host.known_versions import known_versions, remember_versions
+from agent_sandbox.runtime.host.agents import known_versions, remember_versions
 from agent_sandbox.runtime.policies.declined import load_declined, save_declined
 from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
 from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, save_clone

@@ -16,8 +16,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests, place_of
-from agent_sandbox.runtime.host.known_versions import known_versions
+from agent_sandbox.runtime.host.agents import known_agents, known_versions, load_manifest, load_manifests, place_of
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 from agent_sandbox.runtime.state_sizes import state_sizes

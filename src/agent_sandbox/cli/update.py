@@ -19,8 +19,7 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_agents
-from agent_sandbox.runtime.host.known_versions import remember_versions
+from agent_sandbox.runtime.host.agents import known_agents, load_agents, remember_versions
 from agent_sandbox.runtime.host.newest import asking_npm, newest
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of

@@ -10,7 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.projectfile.editing import NEW
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host.known_versions import known_versions
+from agent_sandbox.runtime.host.agents import known_versions
 from agent_sandbox.runtime.host.newest import NO_ANSWER_HINT
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init import facts

@@ -1,19 +1,24 @@
-"""The agents on this machine: those that are built in, and the user's own in `~/.config/agent-sandbox/agents/`."""
+"""The agents on this machine: built in, or the user's own in `~/.config/agent-sandbox/agents/`; and newer versions."""
 
+import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from agent_sandbox.agents import catalogue
 from agent_sandbox.agents.manifest import AgentManifest, HostRead
-from agent_sandbox.agents.pin import Pins
+from agent_sandbox.agents.pin import VERSION, Pins
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.images import NO_PINS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.files import read_text, write_all
 from agent_sandbox.runtime.host.user_dirs import config_directory
 
 OWN = "agents"
+VERSIONS = "versions.json"  # in the state directory, so that `agents` shows them without a request
 
 
 def built_in() -> Path:
@@ -68,3 +73,19 @@ def load_manifests(names: Iterable[str]) -> tuple[list[AgentManifest], list[Prob
         except UserError as error:
             problems += error.problems
     return manifests, problems
+
+
+def known_versions(state: Path) -> dict[str, str]:
+    """Return the newest version of each agent that was ever looked up, by the agent's name."""
+    with suppress(OSError, ValueError, UserError):
+        found = read_json(read_text(state, VERSIONS) or "{}")
+        rows = found.items() if isinstance(found, dict) else ()
+        return {name: version for name, version in rows if isinstance(version, str) and VERSION.fullmatch(version)}
+    return {}
+
+
+def remember_versions(state: Path, found: Mapping[str, str]) -> None:
+    """Store newly found versions, and keep those of other agents."""
+    with suppress(OSError, UserError):  # only a list lacks it then
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_all(state, {VERSIONS: json.dumps({**known_versions(state), **found}, indent=2, sort_keys=True) + "\n"})

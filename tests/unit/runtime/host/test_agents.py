@@ -6,7 +6,16 @@ import yaml
 
 from agent_sandbox.agents.manifest import NpmPackage
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import built_in, host_reads, known_agents, load_manifest, own_agents
+from agent_sandbox.runtime.host.agents import (
+    VERSIONS,
+    built_in,
+    host_reads,
+    known_agents,
+    known_versions,
+    load_manifest,
+    own_agents,
+    remember_versions,
+)
 
 BUILT_IN = next(name for name in known_agents() if isinstance(load_manifest(name).install, NpmPackage))
 
@@ -68,3 +77,25 @@ def test_validates_the_manifests_of_the_users_own_agents(own: Path) -> None:
     with pytest.raises(UserError) as raised:
         load_manifest("mine")
     assert "`install` is missing in the manifest" in [problem.what for problem in raised.value.problems]
+
+
+def test_remembering_a_version_keeps_the_versions_of_other_agents(tmp_path: Path) -> None:
+    state = tmp_path / "a" / "state"
+    assert known_versions(state) == {}
+    remember_versions(state, {"one": "1.0.0", "two": "2.0.0"})
+    remember_versions(state, {"one": "1.1.0"})
+    assert known_versions(state) == {"one": "1.1.0", "two": "2.0.0"}
+
+
+@pytest.mark.parametrize("text", ["?", "[]", '{"one": 1, "two": "2\\u001b[2J"}', "\0"])
+def test_a_damaged_file_counts_as_empty_and_is_replaced(tmp_path: Path, text: str) -> None:
+    (tmp_path / VERSIONS).write_text(text)
+    assert known_versions(tmp_path) == {}
+    remember_versions(tmp_path, {"one": "1.0.0"})
+    assert known_versions(tmp_path) == {"one": "1.0.0"}
+
+
+def test_remember_versions_ignores_a_failed_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    remember_versions(tmp_path / "file", {"one": "1.0.0"})
+    assert known_versions(tmp_path / "file") == {}
