@@ -1,11 +1,15 @@
 """Pull the images of services beside the sandbox: ask about large ones, and refuse one that changed."""
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Pull
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
@@ -13,13 +17,16 @@ from agent_sandbox.images import OURS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.project.image_digests import record_digests, recorded_digests
+from agent_sandbox.runtime.host.files import problem_of, write_all
+from agent_sandbox.runtime.host.user_dirs import state_file
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.containers import is_beside
 
 # A larger download is asked about.
 LARGE = 1_000_000_000
+FOLDER = "images"  # of digests, in the state directory: out of the reach of the agent
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def prepare_images(project: Project, *, quiet: bool) -> None:
@@ -84,3 +91,28 @@ def _ask_about(image: str, services: Sequence[str], size: int | None, *, quiet: 
         raise UserError([Problem(where=", ".join(services), what=f"{image} was not pulled, so nothing was started")])
     if not quiet:
         say(f"pulling {download}, for {', '.join(services)}")
+
+
+def recorded_digests(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the recorded digest of each image."""
+    try:
+        said = read_json(_file(root, environ).read_text("utf-8"))
+        return {image: digest for image, digest in said["digests"].items() if DIGEST.fullmatch(digest)}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def record_digests(root: Path, environ: Mapping[str, str], digests: Mapping[str, str]) -> None:
+    """Record the digests, if they differ from the recorded ones."""
+    if digests == recorded_digests(root, environ):
+        return
+    file = _file(root, environ)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError([problem_of(str(file.parent), error)]) from error
+    write_all(file.parent, {file.name: json.dumps({"digests": dict(digests)})})
+
+
+def _file(root: Path, environ: Mapping[str, str]) -> Path:
+    return state_file(FOLDER, root.resolve(), environ)

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.service_images import prepare_images, record_images
+from agent_sandbox.cli.steps.service_images import prepare_images, record_digests, record_images, recorded_digests
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.image_digests import record_digests, recorded_digests
 from agent_sandbox.runtime.project.installed import find_project
 from fake_docker import FakeDocker
 from fake_tty import Person
 
 OLD, NEW = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 NONE = "Error response from daemon: No such image: db:1\n"
+DIGEST = f"sha256:{'1' * 64}"
 
 
 @pytest.fixture
@@ -118,3 +118,30 @@ def test_a_stack_without_services_beside_the_sandbox_calls_no_docker_command(pro
     prepare_images(found, quiet=False)
     record_images(found)
     assert docker.calls == []
+
+
+def test_records_digests_for_a_project(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    assert recorded_digests(tmp_path, environ) == {}
+    record_digests(tmp_path, environ, {"db:1": DIGEST})
+    assert recorded_digests(tmp_path, environ) == {"db:1": DIGEST}
+    assert recorded_digests(tmp_path / "state", environ) == {}
+    (file,) = (tmp_path / "state" / "agent-sandbox" / "images").iterdir()
+    before = file.stat()
+    record_digests(tmp_path, environ, {"db:1": DIGEST})
+    assert file.stat() == before
+
+
+def test_a_damaged_record_counts_as_empty(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    record_digests(tmp_path, environ, {"db:1": DIGEST})
+    (file,) = (tmp_path / "state" / "agent-sandbox" / "images").iterdir()
+    for text in ("{", "[]", '{"digests": {"db:1": 3}}', '{"digests": {"a": "--x"}}'):
+        file.write_text(text)
+        assert recorded_digests(tmp_path, environ) == {}
+
+
+def test_reports_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=f"^{tmp_path}/file/agent-sandbox/images: cannot be used: not a directory$"):
+        record_digests(tmp_path, {**os.environ, "XDG_STATE_HOME": str(tmp_path / "file")}, {"db:1": DIGEST})
