@@ -1,4 +1,4 @@
-"""Check the project: its stack, policy and images."""
+"""Check the project: its stack, policy, firewall and images."""
 
 import os
 import shlex
@@ -19,6 +19,7 @@ from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
+from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 from agent_sandbox.runtime.sources.fetch import Host, fetch
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.runtime.webhook.outcome import last_failure
@@ -119,3 +120,15 @@ def images(machine: Machine) -> CheckResult:
         states = [f"{name} is missing" for name in missing] + [f"{name} is outdated" for name in outdated]
         return warn("images", ", ".join(states), "agent-sandbox build (agent-sandbox up does it too)")
     return ok("images", ", ".join(wanted))
+
+
+def firewall(machine: Machine) -> CheckResult:
+    """Report how much was refused; counting begins when the agent container has started."""
+    found = machine.driver.observe(machine.project.name)
+    refusals = read_refusals(machine.driver, found)
+    if refusals is None or not any(one.service == "agent" and one.ready for one in found):
+        return ok("firewall", "not running")
+    if not refusals.counted:
+        what, _, hint = NOT_COUNTED.partition("; ")
+        return warn("firewall", what, hint)
+    return ok("firewall", f"{refusals.total} refused in the last day: agent-sandbox logs --firewall")

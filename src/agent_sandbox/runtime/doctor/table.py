@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.doctor import project, workspace
-from agent_sandbox.runtime.doctor.firewall import firewall
 from agent_sandbox.runtime.doctor.upstream import requests, upstream
 from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
 from agent_sandbox.runtime.driver.result import CheckResult, Status, fail
@@ -19,7 +18,7 @@ CHECKS = (
     Row(name="mounts", stage=Stage.WORKSPACE, check=workspace.mounts, engine=True, project=True),
     Row(name="workspace", stage=Stage.WORKSPACE, check=workspace.names, project=True),
     Row(name="git", stage=Stage.WORKSPACE, check=workspace.git, project=True),
-    Row(name="firewall", stage=Stage.WORKSPACE, check=firewall, engine=True, project=True),
+    Row(name="firewall", stage=Stage.WORKSPACE, check=project.firewall, engine=True, project=True),
     Row(name="requests", stage=Stage.START, check=requests, engine=True, project=True),
     Row(name="images", stage=Stage.START, check=project.images, engine=True, project=True),
 )
