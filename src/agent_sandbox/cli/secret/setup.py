@@ -14,10 +14,9 @@ from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_bes
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
 from agent_sandbox.cli.steps.secrets.npm_setup import SERVICE as NPM
 from agent_sandbox.cli.steps.secrets.npm_setup import set_up_npm
-from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store, take_effect
 from agent_sandbox.cli.steps.secrets.signing_setup import SERVICE as SIGNING
 from agent_sandbox.cli.steps.secrets.signing_setup import set_up_signing
-from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policyfile import load_layer, services_beside

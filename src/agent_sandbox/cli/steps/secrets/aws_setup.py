@@ -8,9 +8,8 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.secrets.secret_sources import store
+from agent_sandbox.cli.steps.secrets.secret_sources import store, take_effect
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
-from agent_sandbox.cli.steps.secrets.take_effect import take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.aws_entries import Api, NoEntryError, apis
 from agent_sandbox.policytools.unset_secrets import Bound

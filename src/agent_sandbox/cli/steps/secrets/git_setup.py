@@ -26,8 +26,7 @@ from agent_sandbox.cli.steps.secrets.git_repositories import (
     wanted_repositories,
 )
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
-from agent_sandbox.cli.steps.secrets.secret_sources import store
-from agent_sandbox.cli.steps.secrets.take_effect import take_effect
+from agent_sandbox.cli.steps.secrets.secret_sources import store, take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.policy.decision import Effect

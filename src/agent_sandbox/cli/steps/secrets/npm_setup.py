@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.secrets.secret_sources import store
-from agent_sandbox.cli.steps.secrets.take_effect import take_effect
+from agent_sandbox.cli.steps.secrets.secret_sources import store, take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.detect import place_of
 from agent_sandbox.policytools.unset_secrets import Bound

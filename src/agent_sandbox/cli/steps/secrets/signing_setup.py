@@ -5,8 +5,7 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store
-from agent_sandbox.cli.steps.secrets.take_effect import take_effect
+from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store, take_effect
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policytools.unset_secrets import Bound
