@@ -57,7 +57,7 @@ def sandbox_for_run(
         yield SandboxForRun(project=project)
         return
     if clone is None:
-        from agent_sandbox.cli.steps.throw_away import thrown_away  # noqa: PLC0415 - only then
+        from agent_sandbox.cli.steps.throw_away_clone import thrown_away  # noqa: PLC0415 - only then
 
         build = partial(build_images, project, extra_ca=extra_ca, quiet=quiet)
         with thrown_away(project, build=build, quiet=quiet) as before:

@@ -2,24 +2,29 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from msgspec import Struct
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy, Down
 from agent_sandbox.cli.steps.clone_fetch import fetch_clone, fetched_lines
-from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.forget_project import forget_project
-from agent_sandbox.cli.steps.throw_away import interrupt
 from agent_sandbox.cli.terminal.output import say, say_problems
+from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.process import handled
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, name_in, path_option
 from agent_sandbox.runtime.project.installed import has_stack, open_project
+from agent_sandbox.runtime.review.baseline import Baseline
+from agent_sandbox.runtime.review.changes import take
 
 # CI systems send several signals. Only the first ends the run; later, only Ctrl-C interrupts the fetch.
 IGNORED_WHILE_FETCHING = (signal.SIGTERM, signal.SIGHUP)
@@ -118,3 +123,35 @@ def _end(throwing: ThrowAwayClone, *, quiet: bool) -> None:
         say(f"  to fetch them: agent-sandbox fetch {name_in(clone, cwd=Path.cwd())}")
     say(f"  to continue it: agent-sandbox run{project} --clone --name {clone.name}")
     say(f"  to remove it: agent-sandbox destroy{own}")
+
+
+@contextmanager
+def thrown_away(project: Project, *, build: Callable[[], object], quiet: bool = False) -> Iterator[Baseline]:
+    """Remove the project's stack with its volumes when the block ends, however it ends.
+
+    Yield the project's files as they are before the stack starts. Raise UserError if the engine has anything of the
+    stack already: it could contain state that is still needed. That is checked again after `build`, which may take
+    minutes.
+    """
+    _require_nothing(project)
+    build()
+    _require_nothing(project)
+    with handled(interrupt):
+        try:
+            yield take(project.root)
+        finally:
+            with handled(signal.SIG_IGN):  # CI systems send several signals
+                execute(backend().plan(project, Destroy()), quiet=quiet)
+
+
+def _require_nothing(project: Project) -> None:
+    things = driver().leftovers(project.name)
+    if found := [counted(len(names), kind.removesuffix("s")) for kind, names in things.items() if names]:
+        what = f"this project has a sandbox, and --rm would remove its state: {', '.join(found)}"
+        hint = "leave out --rm, use another checkout, or remove it first: agent-sandbox destroy"
+        raise UserError([Problem(where=project.name, what=what, hint=hint)])
+
+
+def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    """Handle a signal that asks the command to end as Ctrl-C is handled."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
