@@ -19,9 +19,8 @@ from agent_sandbox.cli.framework.options import ExtraCa, Json, Quiet
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, table
 from agent_sandbox.cli.terminal.style import styled
-from agent_sandbox.cli.terminal.table import table
 from agent_sandbox.images import usage_images, usage_name
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.init.build_inputs import build_of

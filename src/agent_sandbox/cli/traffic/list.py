@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
-from agent_sandbox.cli.terminal.output import emit, emit_lines, say
+from agent_sandbox.cli.terminal.output import Cell, emit, emit_lines, say, table
 from agent_sandbox.cli.terminal.style import Styled
-from agent_sandbox.cli.terminal.table import Cell, table
 from agent_sandbox.runtime.proxy.decisions import asked, local_time
 from agent_sandbox.runtime.traffic.record import SHORT_DIGITS, Record
 

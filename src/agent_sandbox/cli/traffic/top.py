@@ -7,8 +7,7 @@ from msgspec import to_builtins
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
-from agent_sandbox.cli.terminal.table import table
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, table
 from agent_sandbox.cli.traffic.list import NOTHING
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.traffic.record import Record

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, say_problems
+from agent_sandbox.cli.terminal import output
+from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, say_problems, table
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem
@@ -18,6 +19,8 @@ from table_tests import each
 
 RED, BOLD, END = "\x1b[1;31m", "\x1b[1m", "\x1b[0m"
 POLICY = "version: 1\nallow: [GET https://a.test/docs/**]\n"
+ROWS = [("1", ("deny", "deny"), "GET https://example.com/a"), ("22", ("allow", "allow"), "日本\x1b[2J")]
+HEADINGS = (">NO", "DECISION", "REQUEST")
 
 
 def test_prints_data_to_stdout_and_messages_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,3 +243,35 @@ def test_a_terminal_shows_the_words_of_a_pipe_within_its_width(
             wide = [row for row in shown.splitlines() if len(row) > width and row.strip() not in fixed]
             breakable = [row for row in wide if "agent-sandbox policy" not in row and len(row.split()[-1]) < width // 2]
             assert breakable == [], (argv, width)
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert [*table(HEADINGS, ROWS, cut=2)] == [
+        "NO  DECISION  REQUEST",
+        " 1  deny      GET https://example.com/a",
+        "22  allow     日本\\x1b[2J",
+    ]
+
+
+def test_a_row_without_trailing_cells_is_shorter() -> None:
+    assert [*table(HEADINGS, [("1", "", "")], cut=2)] == ["NO  DECISION  REQUEST", " 1"]
+
+
+@each(
+    ("width", "expected"),
+    [
+        (0, "1  a.test  /xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+        (40, "1  a.test  /xxxxxxxxxxxxxxxxxxxxxxxxx..."),
+        (20, "1  a.test  /xxxxxxxxxxxxxxxx..."),
+    ],
+)
+def test_one_column_is_shortened_until_a_row_fits(width: int, expected: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "width_of", lambda *_: width)
+        _, row = table(("N", "HOST", "PATH"), [("1", "a.test", "/" + "x" * 38)], cut=2)
+    assert row == expected
+
+
+def test_only_marked_cells_have_a_style() -> None:
+    _, row, _ = table(HEADINGS, ROWS, cut=2)
+    assert [part for part in row.parts if part[1]] == [("deny", "deny")]

@@ -43,7 +43,7 @@ def test_does_not_shorten_the_mcp_message_in_a_row(
 ) -> None:
     line = denied(f"POST https://mcp.a.test/{'x' * 60}", status=403, mcp="tools/call delete_file")
     (tmp_path / "log").write_text(line)
-    monkeypatch.setattr("agent_sandbox.cli.terminal.table.width_of", lambda *_: 80)
+    monkeypatch.setattr("agent_sandbox.cli.terminal.output.width_of", lambda *_: 80)
     assert exit_code(lambda: list_(file=tmp_path / "log")) == 0
     _, row = capsys.readouterr().out.splitlines()
     assert "  tools/call delete_file  POST https://" in row
