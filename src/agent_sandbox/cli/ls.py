@@ -3,12 +3,12 @@
 import json as json_lines
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from time import sleep
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 from msgspec.structs import asdict, replace
 
@@ -17,9 +17,9 @@ from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Json
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import driver
-from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, say, short_path
-from agent_sandbox.cli.terminal.redraw import redrawing
-from agent_sandbox.cli.terminal.style import Styled, styled
+from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, short_path
+from agent_sandbox.cli.terminal.style import Styled, styled, wants_colour
+from agent_sandbox.cli.terminal.wrapping import width_of
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -43,6 +43,10 @@ UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes
 
 
 Watch = Annotated[bool, Option(help="Keep the list up to date until Ctrl-C; with --json, print a line per change.")]
+# The alternate screen, without a cursor. What the terminal showed before is back afterwards.
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+FIRST_ROW, ERASE_ROW, ERASE_BELOW = "\x1b[H", "\x1b[2K", "\x1b[J"
+ROWS = 24  # of a terminal that does not say how many it has
 
 
 def ls(*, watch: Watch = False, json: Json = False) -> int:
@@ -179,3 +183,31 @@ def _age(passed: timedelta) -> str:
         if passed >= unit:
             return f"{passed // unit}{letter}"
     return "0s"
+
+
+@contextmanager
+def redrawing(stream: TextIO) -> Iterator[Callable[[Iterable[str]], None]]:
+    """Yield a function that replaces the text on a terminal. Lines that do not fit are counted instead."""
+
+    def show(lines: Iterable[str]) -> None:
+        width, colour = width_of(stream, os.environ), wants_colour(stream, os.environ)
+        rows = [row for line in lines for row in rendered(line, width=width, colour=colour).split("\n")]
+        most = _height(stream)
+        if len(rows) > most:
+            rows = [*rows[: most - 1], f"... {len(rows) - most + 1} more lines do not fit"]
+        stream.write(FIRST_ROW + "\n".join(f"{ERASE_ROW}{row}" for row in rows) + ERASE_BELOW)
+        stream.flush()
+
+    stream.write(ENTER)
+    try:
+        yield show
+    finally:
+        stream.write(LEAVE)
+        stream.flush()
+
+
+def _height(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).lines or ROWS
+    except (OSError, ValueError):
+        return ROWS

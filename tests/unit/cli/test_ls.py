@@ -1,6 +1,7 @@
 """`ls`, `down --all`, `destroy --orphans`, and `--path NAME`: all stacks of a machine."""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,11 +16,11 @@ from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.down import down
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.logs import logs
-from agent_sandbox.cli.ls import ls
+from agent_sandbox.cli.ls import ENTER, LEAVE, ls, redrawing
 from agent_sandbox.cli.run import run
 from agent_sandbox.cli.shell import shell
 from agent_sandbox.cli.status import status
-from agent_sandbox.cli.terminal.redraw import ENTER, LEAVE
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.images import proxy_name
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from fake_docker import FakeDocker
@@ -258,3 +259,37 @@ def test_watch_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "error: --watch: needs a terminal\n  hint: --json --watch prints a line for each change\n"
     )
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have 20 columns, and colours only if a test asks."""
+    for name, value in (("COLUMNS", "20"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+
+
+def test_each_screen_replaces_the_previous_one_and_the_terminal_is_restored() -> None:
+    screen = Screen()
+    with redrawing(screen) as show:
+        show(["one", styled(("two\x1b[2J", "warn"))])
+        show([])
+    first, second = "\x1b[H\x1b[2Kone\n\x1b[2Ktwo\\x1b[2J\x1b[J", "\x1b[H\x1b[J"
+    assert screen.getvalue() == f"{ENTER}{first}{second}{LEAVE}"
+
+
+def test_restores_the_terminal_after_a_failure() -> None:
+    screen = Screen()
+    with pytest.raises(KeyboardInterrupt), redrawing(screen):
+        raise KeyboardInterrupt
+    assert screen.getvalue() == f"{ENTER}{LEAVE}"
+
+
+def test_lines_that_do_not_fit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(Screen, "fileno", lambda _self: 1, raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _number: os.terminal_size((20, 3)))
+    with redrawing(screen) as show:
+        show(["a word or two, and more", "second", "third"])
+    shown = screen.getvalue().removeprefix(f"{ENTER}\x1b[H").removesuffix(f"\x1b[J{LEAVE}")
+    rows = [row.removeprefix("\x1b[2K") for row in shown.split("\n")]
+    assert rows == ["a word or two, and", "  more", "... 2 more lines do not fit"]
