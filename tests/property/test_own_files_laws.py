@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from agent_sandbox.cli.policy.suggest import load_declined, save_declined
 from agent_sandbox.cli.steps.service_images import record_digests, recorded_digests
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
@@ -25,7 +26,6 @@ from agent_sandbox.proxy.secrets.store import Secret, listed, login_of, put_secr
 from agent_sandbox.proxy.secrets.uses import Uses
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.runtime.host.agents import known_versions, remember_versions
-from agent_sandbox.runtime.policies.declined import load_declined, save_declined
 from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
 from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, save_clone
 from agent_sandbox.runtime.project.trust_snapshot import Standing

@@ -1,12 +1,14 @@
 """`agent-sandbox policy suggest [FILE]`."""
 
+import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.audit_log import read_log
@@ -25,7 +27,9 @@ from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
 from agent_sandbox.policytools.suggest.suggesting import Proposal, Suggestions
 from agent_sandbox.policytools.suggest.suggesting import suggest as suggest_rules
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.declined import load_declined, save_declined
+from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.user_dirs import state_directory, state_file
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.decisions import local_time
@@ -39,6 +43,8 @@ STARS = (
 )
 MOST_SHOWN = 50
 MOST_VALUES = 3
+FOLDER = "declined"
+MOST = 1_000
 
 
 def suggest(
@@ -188,3 +194,21 @@ def _put(proposal: Proposal, file: Path, *, service: str) -> bool:
         say_problems(error.problems)
         return False
     return True
+
+
+def load_declined(policy: Path, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the declined rules; a damaged record counts as none."""
+    try:
+        found = read_json(state_file(FOLDER, policy, environ).read_text("utf-8"))
+    except (OSError, ValueError, NotJsonError):
+        return frozenset()
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
+
+def save_declined(policy: Path, rules: Collection[str], environ: Mapping[str, str]) -> None:
+    """Add these rules to the record."""
+    place = state_file(FOLDER, policy, environ)
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with project_lock(policy.absolute().parent.parent, state_directory(environ)):
+        every = sorted({*rules, *load_declined(policy, environ)})
+        write_all(place.parent, {place.name: json.dumps(every[:MOST])})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.policy.suggest import suggest
+from agent_sandbox.cli.policy.suggest import MOST, load_declined, save_declined, suggest
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied
@@ -223,3 +223,26 @@ def test_choose_reloads_the_policy_of_a_running_stack(
     assert exit_code(lambda: suggest(choose=True)) == 0
     assert "POST https://api.example.com/i/*" in (project / ".devcontainer" / "policy.yaml").read_text()
     assert capsys.readouterr().err == "add the rule? (1 of 1) [y/N/q] policy loaded, digest 0123456789ab\n"
+
+
+def test_declined_rules_are_remembered_for_each_policy_file(tmp_path: Path) -> None:
+    environ, policy = {"HOME": str(tmp_path)}, tmp_path / "policy.yaml"
+    assert load_declined(policy, environ) == frozenset()
+    save_declined(policy, {"GET https://a.test/", "b.test"}, environ)
+    assert load_declined(policy, environ) == {"GET https://a.test/", "b.test"}
+    assert load_declined(tmp_path / "other.yaml", environ) == frozenset()
+
+
+def test_a_damaged_record_counts_as_empty(tmp_path: Path) -> None:
+    environ, policy = {"HOME": str(tmp_path)}, tmp_path / "policy.yaml"
+    save_declined(policy, {"a.test"}, environ)
+    (file,) = (tmp_path / ".local" / "state" / "agent-sandbox" / "declined").iterdir()
+    for text in ("no json", "{}", "\xff"):
+        file.write_text(text, encoding="latin-1")
+        assert load_declined(policy, environ) == frozenset()
+
+
+def test_limits_the_number_of_remembered_rules(tmp_path: Path) -> None:
+    environ, policy = {"HOME": str(tmp_path)}, tmp_path / "policy.yaml"
+    save_declined(policy, {str(number) for number in range(MOST + 9)}, environ)
+    assert len(load_declined(policy, environ)) == MOST
