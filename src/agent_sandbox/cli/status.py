@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clone_at, path_option
 from agent_sandbox.runtime.project.installed import bound_by, open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
-from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
@@ -70,6 +69,9 @@ SAID = {
     Loaded.REFUSED: f"not in force: the proxy could not read it and denies everything: {RELOAD}",
     Loaded.UNKNOWN: "not loaded: the proxy is down",
 }
+# Certificates tolerate a smaller difference.
+TOLERATED = timedelta(minutes=5)
+UNITS = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
 
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
@@ -392,3 +394,17 @@ def _workspace(found: Status, option: str) -> Iterator[str]:
         yield f"open    {paths}: not protected: agent-sandbox doctor{option}"
     if found.gaps.unsearched:
         yield f"open    {listed(found.gaps.unsearched)}: not searched for repositories: agent-sandbox doctor{option}"
+
+
+def clock_off(said: str, *, now: datetime) -> str:
+    """Return how far off the proxy's clock is, or an empty string: its machine may be a virtual one that slept.
+
+    >>> from datetime import UTC
+    >>> clock_off("2026-03-01T10:00:00Z", now=datetime(2026, 3, 1, 7, tzinfo=UTC))
+    '3 hours ahead'
+    """
+    off = datetime.fromisoformat(said) - now
+    if abs(off) < TOLERATED:
+        return ""
+    name, unit = next((name, unit) for name, unit in UNITS.items() if abs(off) >= 2 * unit)
+    return f"{round(abs(off) / unit)} {name} {'ahead' if off > timedelta() else 'behind'}"

@@ -1,11 +1,12 @@
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.status import status
+from agent_sandbox.cli.status import clock_off, status
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.proxy.decisions import local_time
@@ -16,6 +17,8 @@ from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
+
+NOW = datetime(2026, 3, 1, 7, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -553,3 +556,21 @@ def test_reports_secrets_without_a_value_expiring_secrets_and_refused_secrets(
     monkeypatch.setattr("agent_sandbox.cli.status.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(status) == 0
     assert f"{at}: agent-sandbox secret set --path fix-1 replaces it\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("off", "told"),
+    [
+        (timedelta(), ""),
+        (timedelta(minutes=4), ""),
+        (timedelta(minutes=-4), ""),
+        (timedelta(minutes=5), "5 minutes ahead"),
+        (timedelta(minutes=-90), "90 minutes behind"),
+        (timedelta(hours=47), "47 hours ahead"),
+        (timedelta(days=365), "365 days ahead"),
+        (timedelta(days=-365), "365 days behind"),
+        (timedelta(days=365, seconds=-3), "365 days ahead"),  # the answer took a while
+    ],
+)
+def test_reports_a_clock_that_is_off_by_five_minutes_or_more(off: timedelta, told: str) -> None:
+    assert clock_off((NOW + off).isoformat(), now=NOW) == told
