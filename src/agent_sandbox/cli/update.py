@@ -1,15 +1,18 @@
 """`agent-sandbox update [AGENT...]`."""
 
 import os
-from collections.abc import Sequence
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from msgspec.structs import replace
 
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
-from agent_sandbox.agents.pin import Pin, is_newer
+from agent_sandbox.agents.pin import INTEGRITY, VERSION, Pin, is_newer
 from agent_sandbox.agents.together import sentence
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.framework.parameters import Argument, Option
@@ -18,9 +21,10 @@ from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_agents, remember_versions
-from agent_sandbox.runtime.host.newest import asking_npm, newest
+from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions
@@ -35,6 +39,14 @@ Check = Annotated[bool, Option(help="Only report newer versions; the exit code i
 
 
 FIXED = "is locked with its dependencies; newer versions come with agent-sandbox"
+SECONDS = 60.0
+FIELDS = ("name", "version", "dist.integrity")
+CODE = re.compile(r"^npm (?:ERR!|error) code (\S{1,40})$", re.MULTILINE)
+NO_NPM = "npm is not installed on this machine, so nobody can be asked for the newest version"
+NO_NPM_HINT = "install Node.js with npm; its configuration says which registry to ask"
+NO_ANSWER_HINT = "check the network and npm's configuration (npm config list); nothing was changed"
+
+type Ask = Callable[[NpmPackage], Finished | None]
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -114,3 +126,38 @@ def _newer(manifests: Sequence[AgentManifest], project: Path) -> dict[str, Pin]:
             emit_lines([f"{one.name}  {one.version}  is the newest version"])
     remember_versions(state_directory(os.environ), seen)
     return newer
+
+
+def asking_npm(environment: Mapping[str, str]) -> Ask:
+    """Return the function that asks npm about a package, with these variables changed; None if npm is missing."""
+    program = shutil.which("npm", path=environment.get("PATH", os.defpath))
+
+    def ask(package: NpmPackage) -> Finished | None:
+        if program is None:
+            return None
+        argv = (program, "view", f"{package.package}@latest", *FIELDS, "--json")
+        return capture(argv, cwd=Path("/"), environment=environment, timeout=SECONDS)
+
+    return ask
+
+
+def newest(name: str, package: NpmPackage, ask: Ask) -> Pin:
+    """Return the newest version of the agent `name` from npm; raise UserError if there is no valid answer."""
+    answer = ask(package)
+    if answer is None:
+        raise UserError([Problem(where=name, what=NO_NPM, hint=NO_NPM_HINT)])
+    if answer.code:
+        code = CODE.search(answer.err)
+        unknown = answer.err if answer.code == TIMED_OUT else f"exit code {answer.code}"
+        why = printable(code[1] if code else unknown)
+        what = f"npm cannot look up {package.package}: {why}"
+        raise UserError([Problem(where=name, what=what, hint=NO_ANSWER_HINT)])
+    try:
+        said = read_json(answer.out)
+        found, version, integrity = (str(said[field]) for field in FIELDS)
+    except (ValueError, LookupError, TypeError):
+        found = version = integrity = ""
+    if found != package.package or not (VERSION.fullmatch(version) and INTEGRITY.fullmatch(integrity)):
+        what = f"npm's answer about {package.package} has no version with a sha512 hash"
+        raise UserError([Problem(where=name, what=what, hint=NO_ANSWER_HINT)])
+    return Pin(version=version, integrity=integrity)
