@@ -1,22 +1,26 @@
 """`agent-sandbox doctor`."""
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import to_builtins
 
+from agent_sandbox.backends.verbs import Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
-from agent_sandbox.runtime.doctor.builds import BUILDS
+from agent_sandbox.images import registries_image
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.doctor.table import checks_for, examine
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, Status, warn
+from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
+from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
+from agent_sandbox.runtime.init.build_inputs import build_of
 
 Build = Annotated[bool, Option(help="Also check that a build can download packages; takes minutes the first time.")]
 
@@ -65,3 +69,20 @@ def _verdict(failed: int, *, has_project: bool) -> str:
     if failed:
         return styled((f"{failed} to fix", Status.FAIL))
     return styled(("ready", Status.OK), "" if has_project else " for `agent-sandbox init AGENT`")
+
+
+def builds(machine: Machine) -> CheckResult:
+    """Build an image with one package of Debian's, npm's and PyPI's, and remove it; the first time takes minutes."""
+    driver, base = machine.driver, machine.project.base_image if machine.has_project else ""
+    image = registries_image(datetime.now(UTC).isoformat(), base)
+    build = build_of((image,), extra_ca=None)
+    try:
+        driver.execute(driver.planner.build(build))
+    except UserError as error:
+        (problem,) = error.problems
+        return fail("builds", problem.what, problem.hint)
+    driver.execute(driver.planner.drop(Drop(images=(image.name,))))
+    return ok("builds", "a build can download packages of Debian, npm and PyPI")
+
+
+BUILDS = Row(name="builds", stage=Stage.START, check=builds, engine=True)
