@@ -12,7 +12,6 @@ from typing import Any, override
 
 from OpenSSL import SSL
 
-from agent_sandbox.proxy.connection.tls_records import TlsRecords
 from agent_sandbox.proxy.net.bulk_reader import LARGE_READ, SMALL_READ
 from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.tls.failure import why_failed
@@ -23,6 +22,35 @@ HELD_BYTES = 65_536  # unread; beyond it, nothing more is read from the socket
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 # All streams read into the same buffer: each takes its data out before anything else runs.
 INCOMING = memoryview(bytearray(LARGE_READ))
+HEADER = 5  # type, version, and the length of the rest in two bytes
+
+
+class TlsRecords:
+    """Follows the records of one direction. `is_at_end`: the data so far ends where a record ends."""
+
+    def __init__(self) -> None:
+        self._begun = b""  # a header that has arrived in part
+        self._left = 0  # bytes of the current record that have not arrived
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether no record has arrived in part."""
+        return not (self._begun or self._left)
+
+    def read(self, data: bytes) -> int:
+        """Follow `data`; return how many records end in it."""
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        size, at = len(data), self._left
+        ended = int(0 < at <= size)
+        while at + HEADER <= size:
+            at += HEADER + (data[at + 3] << 8 | data[at + 4])
+            ended += at <= size
+        if at < size:
+            self._begun, self._left = data[at:], 0
+        else:
+            self._left = at - size
+        return ended
 
 
 def do_nothing() -> None:

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from OpenSSL import SSL
 
-from agent_sandbox.proxy.connection.byte_stream import HELD_BYTES, ByteStream
+from agent_sandbox.proxy.connection.byte_stream import HELD_BYTES, ByteStream, TlsRecords
 from agent_sandbox.proxy.net.linger_close import LINGER_BYTES
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
@@ -21,6 +23,7 @@ MOVED: list[str] = []
 
 
 OPENED: list[asyncio.StreamWriter] = []
+RECORD = st.binary(max_size=300).map(lambda body: b"\x17\x03\x03" + len(body).to_bytes(2) + body)
 
 
 @pytest.fixture(autouse=True)
@@ -336,3 +339,17 @@ async def test_reads_what_came_before_a_reset_that_a_failed_write_reports(tmp_pa
     await asyncio.to_thread(select.select, [raw.fileno()], [], [], 30)
     stream.connection_lost(ConnectionResetError())
     assert (taken(stream), stream.ended, stream.is_reset) == (b"the last", True, True)
+
+
+@given(st.lists(RECORD, max_size=5), st.data())
+def test_finds_the_end_of_each_tls_record_however_the_data_is_split(records: list[bytes], data: st.DataObject) -> None:
+    ends, whole = {0}, b"".join(records)
+    for record in records:
+        ends.add(max(ends) + len(record))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
+    followed, before = TlsRecords(), 0
+    for cut in cuts:
+        ended = followed.read(whole[before:cut])
+        assert ended == len([end for end in ends if before < end <= cut])
+        assert followed.is_at_end is (cut in ends)
+        before = cut
