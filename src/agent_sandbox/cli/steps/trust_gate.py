@@ -99,7 +99,7 @@ def current_settings(root: Path, store: Store) -> Settings:
 
 
 def _with_planned(root: Path, trusted: Standing | None) -> Settings:
-    from agent_sandbox.runtime.init.clone_files import plan_clone_files  # noqa: PLC0415 - renders; most runs need none
+    from agent_sandbox.runtime.init.initialise import plan_clone_files  # noqa: PLC0415 - renders; most runs need none
 
     planned = plan_clone_files(root, os.environ)
     now = look(root, os.environ, planned.texts if planned else {})

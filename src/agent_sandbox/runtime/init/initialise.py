@@ -1,5 +1,6 @@
 """`init`: inspect a project, render its stack and compare it with the existing files. Writing is a second step."""
 
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,10 @@ from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import NOTHING, agent_name, base_name, images_for, project_images, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import packages_for
+from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
+from agent_sandbox.render.paths import DOTENV, OF_THIS_CLONE, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import Rendered, reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -32,6 +34,7 @@ from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, exclud
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, digest_of, settle
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
+from agent_sandbox.runtime.project.installed import is_own, read_project
 from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
 from agent_sandbox.runtime.protect.protected import LOST, Protection, find_protected
 from agent_sandbox.runtime.protect.snapshot import recorded
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
 # The directory with the settings of all clones, in the user's state.
 CLONES = "clones"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
+NO_CHOICES = "it names no agent, or a limit that is not valid"
+NO_PROJECT_FILE = "missing, although the sandbox was made from it: without it, what it masks would be visible"
+NO_PROJECT_FILE_HINT = "check it in, or run agent-sandbox init to make the sandbox without it"
+NO_CHOICES_HINT = "agent-sandbox init AGENT --force writes this file again"
 
 
 class InitOptions(Struct, frozen=True, kw_only=True):
@@ -341,3 +348,24 @@ def _title(options: InitOptions) -> str | None:
         what = f"{options.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])
     return options.title
+
+
+def plan_clone_files(root: Path, environ: Mapping[str, str]) -> Prepared | None:
+    """Return what to write where this clone's files differ from the choices. An edited file is kept.
+
+    None for a copy of a project that still has the original's stack: `init` handles that.
+    """
+    text, is_new = read_text(root, SHARED) or "", not os.path.exists(root / STACK)
+    choices = parse_choices(text)
+    if choices is None and is_new and provenance_of(text) is not Provenance.FOREIGN:
+        raise UserError([Problem(where=str(root / SHARED), what=NO_CHOICES, hint=NO_CHOICES_HINT)])
+    if choices is None or not (is_new or is_own(read_project(root))):
+        return None
+    if choices.project_file and not os.path.exists(root / PROJECT_FILE):
+        raise UserError([Problem(where=str(root / PROJECT_FILE), what=NO_PROJECT_FILE, hint=NO_PROJECT_FILE_HINT)])
+    options = InitOptions(
+        agents=agents_named(root) or choices.agents,
+        path=root,
+        services=False,
+    )
+    return prepare(options, environ).only(OF_THIS_CLONE)
