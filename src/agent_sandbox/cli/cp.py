@@ -1,7 +1,9 @@
 """`agent-sandbox cp SOURCE TARGET`."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +19,16 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.copying import transfer, tree
-from agent_sandbox.runtime.copying.host_acts_on import refusal_below
 from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError
+from agent_sandbox.runtime.git.repositories import GIT
+from agent_sandbox.runtime.host.agents import host_reads
 from agent_sandbox.runtime.project.installed import root_named
+from agent_sandbox.runtime.project.root import find_root
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.protect.protected import load_table
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.limits import LIMITS
+from agent_sandbox.stack.workspace import Protected
 
 # The sandbox of this project, before the colon; no stack has this name, because each ends in a hash.
 BOX = "box"
@@ -32,6 +38,12 @@ SIZES = LIMITS["disk"]
 Source = Annotated[str, Argument(help="What to copy: a path here, or box:PATH in the sandbox.")]
 Target = Annotated[str, Argument(help="Where to: a path here, or box:PATH in the sandbox.")]
 MaxSize = Annotated[str, Option(help="Stop after this many bytes, as in 500m or 20g.", metavar="SIZE")]
+# The sandbox cannot write what the host machine acts on in the project, because it is protected. A copy of a directory
+# would be the way around that, so such files are only copied by name.
+# A directory with a HEAD can be a repository whatever its name. Windows calls `.git` also `git~1`.
+OF_REPOSITORY = re.compile(rf"{re.escape(GIT)}|git~[0-9]+|head")
+OF_GIT = "git on your machine would run its hooks and programs"
+BY_NAME = "; look at it, then copy it by name"
 
 
 def cp(
@@ -130,3 +142,54 @@ def _report(copied: Copied, target: str, *, quiet: bool) -> int:
     if not quiet:
         say(f"copied {counted(copied.files, 'file')} ({size_text(copied.size)}) to {target}")
     return FIXABLE if copied.skipped else DONE
+
+
+def refusal_below(folder: Path, name: str) -> Callable[[tuple[str, ...]], str]:
+    """Return a function that says why an entry of a copy is not written, or nothing.
+
+    The copy gets the name `name` in `folder`, which exists; with ".", only its content goes there. If a copy from above
+    leaves `folder` out, or a directory that it is in, nothing is written there.
+    """
+    whole = Path(os.path.abspath(folder))  # noqa: PTH100 - as typed: no link in it is followed
+    root = find_root(None, cwd=whole)
+    top = root if root and whole.is_relative_to(root) else Path(whole.anchor)
+    above = tuple(map(_plain, whole.relative_to(top).parts))
+    before = (*above, *(() if name == "." else (_plain(name),)))
+    table = (*load_table()["workspace"], *(Protected(path=row.path, why=row.why) for row in host_reads()))
+    rows = [(row.path.casefold().split("/"), row.why, row.anywhere) for row in table]
+    into = OF_GIT if _is_in_repository(whole, top, above) else ""
+    into = into or next((why for pattern, why, _ in rows if _leads_into(above, pattern)), "")
+
+    def refusal(parts: tuple[str, ...]) -> str:
+        names = tuple(map(_plain, parts))
+        if into or OF_REPOSITORY.fullmatch(names[-1]):
+            return f"{into or OF_GIT}{BY_NAME}"
+        way = (*before, *names)
+        for pattern, why, anywhere in rows:
+            start = len(way) - len(pattern)
+            if start >= 0 and (anywhere or start <= len(before)) and _matches(way[start:], pattern):
+                return f"{why}{BY_NAME}"
+        return ""
+
+    return refusal
+
+
+def _is_in_repository(whole: Path, top: Path, above: tuple[str, ...]) -> bool:
+    """Return whether a directory is git's own, in `.git` or in a bare repository."""
+    places = [place for place in (whole, *whole.parents) if place.is_relative_to(top)]
+    bare = any(os.path.isfile(place / "HEAD") and os.path.isdir(place / "objects") for place in places)
+    return bare or any(OF_REPOSITORY.fullmatch(part) for part in above)
+
+
+def _leads_into(above: tuple[str, ...], pattern: list[str]) -> bool:
+    """Return whether a directory is what the pattern matches, or in it, seen from any directory above it."""
+    return any(_matches(above[start : start + len(pattern)], pattern) for start in range(len(above)))
+
+
+def _plain(name: str) -> str:
+    """Return the name that a disk may take this one for: without case, invisible characters, and what Windows cuts."""
+    return "".join(filter(str.isprintable, name)).casefold().partition(":")[0].rstrip(" .")
+
+
+def _matches(names: tuple[str, ...], pattern: list[str]) -> bool:
+    return len(names) == len(pattern) and all(map(fnmatchcase, names, pattern))

@@ -1,5 +1,4 @@
 """Copy files between the host machine and a sandbox.
 
-`tree.py` sends and receives on both ends, so it uses the standard library only. `transfer.py` connects the two ends,
-and `host_acts_on.py` says what a copied directory must not bring to the host machine.
+`tree.py` sends and receives on both ends, so it uses the standard library only. `transfer.py` connects the two ends.
 """
