@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from agent_sandbox.policytools.lint.checks.adding import adds_up
-from agent_sandbox.policytools.lint.checks.half_denied import half_denied
-from agent_sandbox.policytools.lint.checks.idle import covered, hidden_by_deny, never_matches
+from agent_sandbox.policytools.lint.checks.idle import covered, half_denied, hidden_by_deny, never_matches
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
 from agent_sandbox.policytools.lint.checks.queries import encoded_query
 from agent_sandbox.policytools.lint.checks.routes import route_template

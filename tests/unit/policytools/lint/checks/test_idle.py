@@ -3,10 +3,28 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policytools.compare import rule_cover
-from agent_sandbox.policytools.lint.checks.idle import covered, hidden_by_deny, never_matches
+from agent_sandbox.policytools.lint.checks.idle import covered, half_denied, hidden_by_deny, never_matches
 from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
+TEXT = """
+domains:
+  - www.example.com
+  - host: api.example.com
+    rules: [{schemes: [https]}]
+  - host: old.example.com
+    rules: [{methods: [DELETE], schemes: [http], path: {exact: /x/1}}]
+deny:
+  - POST https://www.example.com/admin/**
+  - POST https://api.example.com/admin/**
+  - GET http://www.example.com/a
+  - GET https://www.example.com/a
+  - host: old.example.com
+    rules: [{schemes: [https], path: {prefix: /x}}]
+  - host: www.example.com
+    ports: [8443]
+    rules: [{schemes: [https]}]
+"""
 
 
 @pytest.mark.parametrize("host", ["*.internal.invalid", "a.onion"])
@@ -131,3 +149,11 @@ def test_a_rule_without_a_secret_does_not_cover_the_same_rule_with_a_secret(find
     assert find(covered, f"domains:\n- {{host: a.test, transform: {key}}}\n- a.test\n") == []
     twice = f"- {{host: a.test, transform: {key}}}\n"
     assert [line for line, _ in find(covered, f"domains:\n{twice}{twice}")] == [3]
+
+
+def test_finds_denies_whose_requests_are_allowed_over_the_other_scheme(find: Find) -> None:
+    what = "`{0} https://{1}` is denied, and `{0} http://{1}` is allowed by policy.yaml:{2}".format
+    assert find(half_denied, TEXT) == [
+        (9, what("POST", "www.example.com/admin/**", 3)),
+        (14, what("any method", "old.example.com/x/...", 7)),
+    ]
