@@ -31,7 +31,7 @@ from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, sav
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.snapshot import record, recorded
-from agent_sandbox.runtime.review.baseline import Baseline, Reviewed, load_baseline, save_baseline
+from agent_sandbox.runtime.review.changes import Baseline, Reviewed, load_baseline, save_baseline
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.runtime.webhook.outcome import Failure, last_failure, save_failure
 

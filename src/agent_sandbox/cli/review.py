@@ -21,8 +21,7 @@ from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.protect.offered_settings import Offer, find_offer, forget_offer, save_offer
 from agent_sandbox.runtime.review import changes as reviewing
-from agent_sandbox.runtime.review.baseline import Baseline, load_baseline, save_baseline
-from agent_sandbox.runtime.review.changes import Change, Found, find_changes
+from agent_sandbox.runtime.review.changes import Baseline, Change, Found, find_changes, load_baseline, save_baseline
 from agent_sandbox.runtime.review.scan import SANDBOX
 
 Paths = Annotated[

@@ -5,8 +5,7 @@ import pytest
 
 from agent_sandbox.cli.down import down
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.runtime.review.baseline import save_baseline
-from agent_sandbox.runtime.review.changes import take
+from agent_sandbox.runtime.review.changes import save_baseline, take
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers, with_running

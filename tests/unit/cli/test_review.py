@@ -10,8 +10,7 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.review import review
 from agent_sandbox.runtime.review import scan
-from agent_sandbox.runtime.review.baseline import save_baseline
-from agent_sandbox.runtime.review.changes import take
+from agent_sandbox.runtime.review.changes import save_baseline, take
 from clone_worlds import git
 from engine import ROOT
 from fake_tty import Person, Screen

@@ -9,7 +9,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.protect.snapshot import protected_paths, record, recorded
-from agent_sandbox.runtime.review.baseline import load_baseline
+from agent_sandbox.runtime.review.changes import load_baseline
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.stack.recorded import Owner
 from certificates import make_authority

@@ -18,8 +18,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.attached import run_attached
 from agent_sandbox.runtime.proxy.control import ask_stack, watch_stack
-from agent_sandbox.runtime.review.baseline import Baseline, load_baseline
-from agent_sandbox.runtime.review.changes import find_changes, take
+from agent_sandbox.runtime.review.changes import Baseline, find_changes, load_baseline, take
 from agent_sandbox.runtime.run_summary import Output, Summary, Traffic, as_json, as_markdown
 from agent_sandbox.runtime.traffic.record import read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, since_time

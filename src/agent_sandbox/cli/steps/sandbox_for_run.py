@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.start_stack import build_images
-from agent_sandbox.runtime.review.baseline import Baseline
+from agent_sandbox.runtime.review.changes import Baseline
 
 if TYPE_CHECKING:
     from agent_sandbox.cli.steps.throw_away_clone import ThrowAwayClone

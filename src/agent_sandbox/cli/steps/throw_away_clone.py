@@ -23,8 +23,7 @@ from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.host.process import handled
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, name_in, path_option
 from agent_sandbox.runtime.project.installed import has_stack, open_project
-from agent_sandbox.runtime.review.baseline import Baseline
-from agent_sandbox.runtime.review.changes import take
+from agent_sandbox.runtime.review.changes import Baseline, take
 
 # CI systems send several signals. Only the first ends the run; later, only Ctrl-C interrupts the fetch.
 IGNORED_WHILE_FETCHING = (signal.SIGTERM, signal.SIGHUP)

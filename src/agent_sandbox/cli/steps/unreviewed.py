@@ -6,8 +6,7 @@ from pathlib import Path
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
 from agent_sandbox.runtime.protect.offered_settings import find_offer
-from agent_sandbox.runtime.review.baseline import load_baseline, save_baseline
-from agent_sandbox.runtime.review.changes import find_changes, take
+from agent_sandbox.runtime.review.changes import find_changes, load_baseline, save_baseline, take
 
 
 def record_first_review(root: Path) -> None:

@@ -21,8 +21,7 @@ from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
 from agent_sandbox.runtime.project.installed import open_project, read_stack_file
 from agent_sandbox.runtime.protect.gaps import Gaps, look_over
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume
-from agent_sandbox.runtime.review.baseline import load_baseline
-from agent_sandbox.runtime.review.changes import find_changes
+from agent_sandbox.runtime.review.changes import find_changes, load_baseline
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 from fake_stack import trust

@@ -8,8 +8,7 @@ from agent_sandbox.cli.steps.reported_run import ReportedRun
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.review.baseline import save_baseline
-from agent_sandbox.runtime.review.changes import take
+from agent_sandbox.runtime.review.changes import save_baseline, take
 from agent_sandbox.stack.containers import ENTER
 from clone_worlds import fetched_clone
 from fake_docker import FakeDocker

@@ -18,7 +18,7 @@ from agent_sandbox.runtime.init.project_file import digest_of
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.protect.mount_checks import CUT_OFF, LOST
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
-from agent_sandbox.runtime.review.baseline import load_baseline
+from agent_sandbox.runtime.review.changes import load_baseline
 from agent_sandbox.stack.containers import ENTER, HEALTHY, SETUP
 from fake_docker import FakeDocker
 from fake_stack import compose_line, inspected, trust, with_inspected
