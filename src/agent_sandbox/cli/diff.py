@@ -7,8 +7,7 @@ from typing import Annotated
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clones import chosen_clones, open_clone, uncommitted
-from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import emit_lines
+from agent_sandbox.cli.terminal.output import diff_lines, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError

@@ -184,7 +184,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
 def _emit_diff(change: Change) -> None:
     diff = change.diff()
     if diff:
-        from agent_sandbox.cli.terminal.excerpt import diff_lines  # noqa: PLC0415 - only for differences
+        from agent_sandbox.cli.terminal.output import diff_lines  # noqa: PLC0415 - only for differences
 
         emit_lines(diff_lines(diff.rstrip("\n")))
 

@@ -10,8 +10,7 @@ from msgspec import to_builtins
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import layer_lines, named_policy
-from agent_sandbox.cli.terminal.excerpt import excerpt
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, excerpt, say, say_problems
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.policy import Effect, Policy

@@ -20,8 +20,7 @@ from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choo
 from agent_sandbox.cli.steps.policy.policy_edit import difference, resolve_added
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
-from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY

@@ -161,7 +161,7 @@ def _refuse(root: str, question: Question) -> NoReturn:
 
 def as_lines(question: Question) -> Iterator[str]:
     """Yield the question as text."""
-    from agent_sandbox.cli.terminal.excerpt import diff_lines  # noqa: PLC0415 - most runs ask nothing
+    from agent_sandbox.cli.terminal.output import diff_lines  # noqa: PLC0415 - most runs ask nothing
 
     root = str(question.standing.root)
     # Never shortened: a hidden line could be the important one. The summary after it stays on the screen.

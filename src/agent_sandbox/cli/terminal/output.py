@@ -5,6 +5,7 @@ On a terminal, messages and text for a person are wrapped to its width, and mark
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -24,6 +25,14 @@ WITHOUT_TERMINAL = 200
 NARROWEST = 20  # of the cut column
 
 type Cell = str | tuple[str, str]
+PLACE = re.compile(r".*:(?P<line>[0-9]+):(?P<column>[0-9]+)", re.DOTALL)
+WIDEST_LINE = 100
+SIGNS = {"+": "allow", "-": "deny", "@": "title"}
+QUOTED = r"\"[^\"]*\"|'[^']*'"
+BRACKETS = r"\[[^\[\]{}]*\]|\{[^\[\]{}]*\}"
+WORD = re.compile(rf"{QUOTED}|{BRACKETS}|(?:[^\s:]|:(?=\S))+")
+IN_FLOW = re.compile(rf"{QUOTED}|{BRACKETS}|(?:[^\s:,\]}}]|:(?=[^\s,\]}}]))+")
+OPEN = re.compile(r"[\[{][^\]}]*$")
 
 
 def emit(text: str) -> None:
@@ -133,3 +142,39 @@ def _row(row: Sequence[tuple[str, str]], widths: Sequence[int], right: Sequence[
         yield (shown, style)
         if not right[place] and place < last:
             yield space
+
+
+def excerpt(problem: Problem, lines: Sequence[str]) -> str:
+    r"""Return two lines to print below a problem, or an empty string if it has no place in the file.
+
+    >>> print(excerpt(Problem(where="policy.yaml:2:1", what="unknown key 'domainz'"), ["version: 1", "domainz: []"]))
+      2 | domainz: []
+        | ^^^^^^^
+    """
+    found = PLACE.fullmatch(problem.where)
+    if found is None or not 0 < int(found["line"]) <= len(lines):
+        return ""
+    number, column = found["line"], int(found["column"])
+    # Far to the right, or after a tab, a caret would be below the wrong column.
+    line = lines[int(number) - 1].rstrip()
+    if column > WIDEST_LINE or "\t" in line:
+        return f"  {number} | {line[:WIDEST_LINE]}"
+    # In a list or mapping on one line, a comma ends a word; a colon does before a space.
+    in_flow = bool(OPEN.search(line[: column - 1]))
+    word = (IN_FLOW if in_flow else WORD).match(line, column - 1)
+    carets = "^" * min(len(word[0]) if word else 1, WIDEST_LINE)
+    return f"  {number} | {line[:WIDEST_LINE]}\n  {' ' * len(number)} | {' ' * (column - 1)}{carets}"
+
+
+def diff_lines(diff: str) -> list[str]:
+    r"""Return the lines of a unified diff, with colours and never wrapped.
+
+    >>> diff_lines("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")
+    ['--- a', '+++ b', '@@ -1 +1 @@', '-x', '+y']
+    """
+    return [_diff_line(line) for line in diff.removesuffix("\n").split("\n")]
+
+
+def _diff_line(line: str) -> Styled:
+    style = "title" if line.startswith(("--- ", "+++ ")) else SIGNS.get(line[:1], "")
+    return styled((line, style), fixed=True)

@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.terminal import output
-from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, say_problems, table
+from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, excerpt, rendered, say, say_problems, table
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem
@@ -21,6 +21,8 @@ RED, BOLD, END = "\x1b[1;31m", "\x1b[1m", "\x1b[0m"
 POLICY = "version: 1\nallow: [GET https://a.test/docs/**]\n"
 ROWS = [("1", ("deny", "deny"), "GET https://example.com/a"), ("22", ("allow", "allow"), "日本\x1b[2J")]
 HEADINGS = (">NO", "DECISION", "REQUEST")
+YAML = 'version: 1\ndomains: [a b, c]\n  - "x y"  \n\t- a'
+LINES = [*YAML.split("\n"), f"{' ' * 200}a", "", "- git@a.test:o/r,s  # x", "x: {a:b, c: d}", "y: [a, {b: c}, {d"]
 
 
 def test_prints_data_to_stdout_and_messages_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,3 +277,31 @@ def test_one_column_is_shortened_until_a_row_fits(width: int, expected: str) -> 
 def test_only_marked_cells_have_a_style() -> None:
     _, row, _ = table(HEADINGS, ROWS, cut=2)
     assert [part for part in row.parts if part[1]] == [("deny", "deny")]
+
+
+@each(
+    ("where", "expected"),
+    [
+        ("p:1:1", ["  1 | version: 1", "    | ^^^^^^^"]),
+        ("a:b/p:2:11", ["  2 | domains: [a b, c]", "    |           ^"]),
+        ("p:2:16", ["  2 | domains: [a b, c]", "    |                ^"]),
+        ("p:3:5", ['  3 |   - "x y"', "    |     ^^^^^"]),
+        ("p:4:2", ["  4 | \t- a"]),
+        ("p:5:201", [f"  5 | {' ' * 100}"]),
+        ("p:6:1", ["  6 | ", "    | ^"]),
+        ("p:7:3", ["  7 | - git@a.test:o/r,s  # x", "    |   ^^^^^^^^^^^^^^^^"]),
+        ("p:8:1", ["  8 | x: {a:b, c: d}", "    | ^"]),
+        ("p:8:5", ["  8 | x: {a:b, c: d}", "    |     ^^^"]),
+        ("p:8:10", ["  8 | x: {a:b, c: d}", "    |          ^"]),
+        ("p:8:13", ["  8 | x: {a:b, c: d}", "    |             ^"]),
+        ("p:8:4", ["  8 | x: {a:b, c: d}", "    |    ^^^^^^^^^^^"]),
+        ("p:9:8", ["  9 | y: [a, {b: c}, {d", "    |        ^^^^^^"]),
+        ("p:9:16", ["  9 | y: [a, {b: c}, {d", "    |                ^^"]),
+        ("p:10:1", []),
+        ("p:0:1", []),
+        ("p:1", []),
+        ("", []),
+    ],
+)
+def test_places_a_caret_below_the_word_of_the_problem(where: str, expected: list[str]) -> None:
+    assert excerpt(Problem(where=where, what="x"), LINES) == "\n".join(expected)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
-from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.method import STANDARD

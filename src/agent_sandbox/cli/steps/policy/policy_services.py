@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE
-from agent_sandbox.cli.terminal.excerpt import diff_lines
-from agent_sandbox.cli.terminal.output import WIDEST
+from agent_sandbox.cli.terminal.output import WIDEST, diff_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.dump import dump_rule
