@@ -7,8 +7,7 @@ from msgspec import Struct
 from agent_sandbox.policytools.lint.checks.adding import adds_up
 from agent_sandbox.policytools.lint.checks.idle import covered, half_denied, hidden_by_deny, never_matches
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
-from agent_sandbox.policytools.lint.checks.queries import encoded_query
-from agent_sandbox.policytools.lint.checks.routes import route_template
+from agent_sandbox.policytools.lint.checks.queries import encoded_query, route_template
 from agent_sandbox.policytools.lint.checks.secrets import optional_secret, wide_secret
 from agent_sandbox.policytools.lint.checks.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql

@@ -1,4 +1,4 @@
-"""Find percent-encoded text in query conditions, which are compared in decoded form."""
+"""Find conditions that match only their own text: percent-encoded queries, which are compared decoded, and routes."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote_plus
 from agent_sandbox.policy.compiler.layer import Location
 from agent_sandbox.policy.file.entry_spec import RuleSpec
 from agent_sandbox.policytools.edit.flow_style import flow
+from agent_sandbox.policytools.edit.route_template import as_pattern
 from agent_sandbox.policytools.lint.subject import Finding, Subject
 
 ENCODED = re.compile(r"%[0-9A-Fa-f]{2}|\+")
@@ -45,3 +46,16 @@ def _finding(line: int, name: str, value: str) -> Finding:
         why="names and values of a query are compared in decoded form",
         fix=f"write `{flow(decoded)[1:-1]}`",
     )
+
+
+def route_template(subject: Subject) -> Iterator[Finding]:
+    """Find paths with a variable, such as `/users/{id}`."""
+    for rule in subject.policy.rules.rules:
+        path = rule.conditions.path
+        if path and rule.origin.layer == subject.layer.name and (pattern := as_pattern(path.text)) != path.text:
+            yield Finding(
+                line=rule.origin.line,
+                what=f"`{path.text}` matches only this text",
+                why="only `*` (part of one segment) and `**` (any number of segments) stand for other text",
+                fix=f"write `{pattern}`; in an entry with `rules`, `path: {{glob: {pattern}}}`",
+            )

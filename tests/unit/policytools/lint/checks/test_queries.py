@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools.lint.checks.queries import encoded_query
+from agent_sandbox.policytools.lint.checks.queries import encoded_query, route_template
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -36,3 +36,17 @@ def test_checks_denies_and_host_services_too(find: Find) -> None:
 
 def test_ignores_short_form_lines_which_are_decoded_as_urls(find: Find) -> None:
     assert find(encoded_query, "allow:\n  - GET https://a.test/?x=%252B\n  - GET https://a.test/?y=%2B\n") == []
+
+
+def test_finds_route_templates_of_web_frameworks_in_every_section(find: Find) -> None:
+    domains = "domains:\n  - host: a.test\n    rules: [{path: {exact: '/users/{id}'}}]\n"
+    short = "allow:\n  - GET https://a.test/x/:id\ndeny:\n  - POST https://a.test/<id>\n"
+    assert find(route_template, domains + short) == [
+        (3, "`/users/{id}` matches only this text"),
+        (5, "`/x/:id` matches only this text"),
+        (7, "`/<id>` matches only this text"),
+    ]
+
+
+def test_ignores_globs_and_usual_paths(find: Find) -> None:
+    assert find(route_template, "allow:\n  - GET https://a.test/x/*/y/**\n  - POST https://a.test/m:run\n") == []
