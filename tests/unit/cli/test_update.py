@@ -10,13 +10,13 @@ from agent_sandbox.agents.pin import Pin
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.update import NO_ANSWER_HINT, NO_NPM, NO_NPM_HINT, asking_npm, newest
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.projectfile.editing import NEW
 from agent_sandbox.render.record import parse_choices
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.agents import known_versions
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init import facts
+from agent_sandbox.runtime.init.project_edit import NEW
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store

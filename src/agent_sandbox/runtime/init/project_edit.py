@@ -1,15 +1,16 @@
 """Read the project file, and edit it as the options of `init` ask."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.policytools.edit.value import Simple
+from agent_sandbox.policytools.edit.insertion import insertion
+from agent_sandbox.policytools.edit.value import Simple, flow_text, set_value
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.beside import beside_services
 from agent_sandbox.projectfile.checks import place_in
-from agent_sandbox.projectfile.editing import NEW, Key, add_packages, set_keys
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.paths import is_image
 from agent_sandbox.projectfile.spec import ProjectSpec
@@ -21,6 +22,15 @@ from agent_sandbox.runtime.init.project_file import Asked, Settled
 from agent_sandbox.runtime.project.project_file import additions_in, by_name, project_files
 from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.recorded import Ide
+
+SCHEMA_FILE = "sandbox.schema.json"
+NEW = f"""\
+# yaml-language-server: $schema={SCHEMA_FILE} (agent-sandbox project schema > .devcontainer/{SCHEMA_FILE})
+# What the sandbox is made of. `agent-sandbox up` applies an edit.
+version: 1
+"""
+
+type Key = tuple[str, ...]
 
 
 def parse(project: Path, text: str) -> ProjectSpec:
@@ -104,3 +114,54 @@ def _recorded(record: Choices | None, spec: ProjectSpec) -> Iterator[tuple[Key, 
 def _limits(texts: Mapping[str, str]) -> Iterator[tuple[Key, Simple]]:
     for name, text in texts.items():
         yield ("limits", name), int(text) if text.isdecimal() else text
+
+
+def set_keys(text: str, values: Mapping[Key, Simple], *, file: str) -> str:
+    """Return the text with these keys set; raise UserError if the result would not be exactly what was asked for."""
+    parse_project_file(text, file=file)
+    for path, value in values.items():
+        change = set_value(text, path, value)
+        after = change.into(text) if change else ""
+        if not change or _document(after, file) != _with(_document(text, file), path, value):
+            what = f"cannot set `{'.'.join(path)}` in this file automatically"
+            hint = f"write `{_nested(path, value)}` by hand"
+            raise UserError([Problem(where=file, what=what, hint=hint)])
+        text = after
+    return text
+
+
+def add_packages(text: str, names: Sequence[str], *, file: str) -> str:
+    """Return the text with these Debian packages; raise UserError if they cannot be added."""
+    for name in names:
+        present = parse_project_file(text, file=file).packages
+        if name in present:
+            continue
+        change = insertion(text, "packages", name)
+        after = change.into(text) if change else ""
+        wanted = {**_document(text, file), "packages": (*present, name)}
+        if not change or _document(after, file) != wanted:
+            what, hint = f"cannot add the package {name} to this file automatically", f"add `- {name}` under `packages`"
+            raise UserError([Problem(where=file, what=what, hint=f"{hint} by hand")])
+        text = after
+    return text
+
+
+def _document(text: str, file: str) -> dict[str, Any]:
+    try:
+        return parse_project_file(text, file=file).model_dump(exclude_unset=True)
+    except UserError:
+        return {}
+
+
+def _with(document: dict[str, Any], path: Key, value: Simple) -> dict[str, Any]:
+    lines = parse_project_file(f"{_nested(path, value)}\n", file="").model_dump(exclude_unset=True)
+    key, *more = path
+    inner = lines[key]
+    if more and isinstance(document.get(key), dict):
+        inner = {**document[key], **inner}
+    return {**document, key: inner}
+
+
+def _nested(path: Key, value: Simple) -> str:
+    key, *more = path
+    return f"{key}: {{{_nested(tuple(more), value)}}}" if more else f"{key}: {flow_text(value)}"
