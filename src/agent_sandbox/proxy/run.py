@@ -40,9 +40,8 @@ from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.sockets import address_of, listen
 from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
-from agent_sandbox.proxy.reload.reloader import Reloader
+from agent_sandbox.proxy.reload.reloader import Identity, Reloader, files_of, identity, watch
 from agent_sandbox.proxy.reload.source_pin import HELD_BACK, RELOAD, SourcePin
-from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.login import Refresher
 from agent_sandbox.proxy.secrets.placeholder import (
