@@ -1,13 +1,16 @@
-"""Report the sizes of a project's volumes and images, and how to empty them."""
+"""Report the disk space of the engine, the sizes of a project's volumes and images, and how to empty them."""
 
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.backends.project import Project
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.remedies import Need
 from agent_sandbox.runtime.compose.usage import volume_sizes
-from agent_sandbox.runtime.driver.result import CheckResult, Status
+from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
 from agent_sandbox.runtime.project.installed import own_images
 from agent_sandbox.size_text import size_text
 
@@ -15,6 +18,9 @@ from agent_sandbox.size_text import size_text
 SECONDS = 5.0
 CACHE = "home-cache"
 LISTED = 5
+GIB = 1 << 30
+NEEDED = 2 * GIB  # the images of one agent, and the build cache
+COMFORTABLE = 6 * GIB
 
 
 def sizes(host: EngineHost, project: Project) -> CheckResult:
@@ -56,3 +62,17 @@ def _sum(title: str, found: Mapping[str, int] | None) -> str:
     names = [f"{name} {size_text(number)}" for name, number in listed[:LISTED]]
     others = [f"{len(listed) - LISTED} more"] if len(listed) > LISTED else []
     return f"{size_text(sum(found.values()))} in {title} ({', '.join((*names, *others))})"
+
+
+def disk(host: EngineHost) -> CheckResult:
+    """Check the disk where the Docker engine stores images, if it is on this system."""
+    program = host.engine.program
+    root = Path(host.info.get("DockerRootDir", ""))
+    if not (host.is_local and root.is_dir()):
+        return ok("disk", f"the Docker engine's disk is not on this system; `{program} system df` shows what is used")
+    free = shutil.disk_usage(root).free
+    what = f"{free / GIB:.1f} GiB free for images in {root}"
+    hint = host.engine.remedy(Need.SPACE)
+    if free < NEEDED:
+        return fail("disk", what, hint)
+    return warn("disk", what, hint) if free < COMFORTABLE else ok("disk", what)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.compose.checks import files, versions
 from agent_sandbox.runtime.compose.checks.beside import beside
-from agent_sandbox.runtime.compose.checks.disk import disk
 from agent_sandbox.runtime.compose.checks.holes import holes
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.owner import owner
-from agent_sandbox.runtime.compose.checks.sizes import sizes
+from agent_sandbox.runtime.compose.checks.sizes import disk, sizes
 from agent_sandbox.runtime.compose.checks.subnet import subnet
 from agent_sandbox.runtime.compose.checks.users import kernel
 from agent_sandbox.runtime.driver.protocol import Feature, Row, Stage

@@ -1,4 +1,6 @@
 import json
+import shutil
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.images import base_name, proxy_name
 from agent_sandbox.runtime.compose.checks import sizes as module
 from agent_sandbox.runtime.compose.checks.host import EngineHost
-from agent_sandbox.runtime.compose.checks.sizes import sizes
+from agent_sandbox.runtime.compose.checks.sizes import GIB, disk, sizes
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import CheckResult, Status
 from agent_sandbox.stack.recorded import Owner
@@ -18,6 +20,7 @@ PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owne
 DESTROY = "agent-sandbox destroy removes all volumes, with --images also the images"
 EMPTY = "agent-sandbox down && docker volume rm app-1_home-cache empties the cache"
 IMAGES = f'500000000 ["{proxy_name()}","other:1"]\n348170157 ["{base_name()}"]\n'
+Usage = namedtuple("Usage", "free")  # noqa: PYI024 - as shutil's own
 
 
 def volume(name: str, size: str, project: str = "app-1") -> dict[str, str]:
@@ -68,3 +71,23 @@ def test_reports_an_unknown_size_if_the_engine_does_not_answer_in_time(
     monkeypatch.setattr(module, "SECONDS", 0.05)
     docker.says("system df --verbose", script="exec sleep 30").says("image inspect")
     assert sizes(EngineHost(engine=DOCKER), replace(PROJECT, images=())).what == UNKNOWN.replace("5 sec", "0.05 sec")
+
+
+def host(docker: FakeDocker, root: Path, kernel: str) -> EngineHost:
+    docker.says("info", out=json.dumps({"DockerRootDir": str(root), "KernelVersion": kernel}))
+    return EngineHost(engine=DOCKER)
+
+
+@pytest.mark.parametrize(("free", "status"), [(1, Status.FAIL), (5, Status.WARN), (50, Status.OK)])
+def test_reports_the_free_space_in_the_directory_of_the_images(
+    docker: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, status: Status
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free=free * GIB))
+    monkeypatch.setattr(EngineHost, "is_local", True)
+    found = disk(host(docker, tmp_path, "x"))
+    assert (found.status, found.what) == (status, f"{free}.0 GiB free for images in {tmp_path}")
+
+
+def test_reports_no_free_space_if_the_engine_runs_on_another_system(docker: FakeDocker, tmp_path: Path) -> None:
+    found = disk(host(docker, tmp_path, "another kernel"))
+    assert (found.status, found.what.partition(";")[0]) == (Status.OK, "the Docker engine's disk is not on this system")
