@@ -17,8 +17,7 @@ from agent_sandbox.proxy.front.rejection import Rejection
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead
-from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
+from agent_sandbox.proxy.wire.http1_head import ANOTHER_PROXY, BadHeadError, RequestHead
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError, name_in_hello
 
 TLS_PORT, HTTP_PORT = 443, 80

@@ -23,7 +23,7 @@ from agent_sandbox.proxy.lane.relay import BrokenError, KilledError, NoAnswerErr
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
 from agent_sandbox.proxy.wire.http1_head import RequestHead as Parsed
-from agent_sandbox.proxy.wire.http1_target import split_target
+from agent_sandbox.proxy.wire.http1_head import split_target
 from agent_sandbox.proxy.wire.message import RequestHead, closes, has_field
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -12,7 +12,7 @@ from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, Opening
 from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
+from agent_sandbox.proxy.wire.http1_head import ANOTHER_PROXY
 from client_hellos import hello
 from memory_streams import lead_of, memory_streams
 

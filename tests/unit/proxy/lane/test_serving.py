@@ -15,7 +15,7 @@ from agent_sandbox.proxy.lane.relay import Relay
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached
-from agent_sandbox.proxy.wire.http1_target import ANOTHER_PROXY
+from agent_sandbox.proxy.wire.http1_head import ANOTHER_PROXY
 from lane_stage import GET, OK, OPEN, LaneStage, ReturnsNothing
 from layer_harness import Deny, LetThrough, Wait
 
