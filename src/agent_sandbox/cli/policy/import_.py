@@ -12,7 +12,7 @@ from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.importing.allow_list import import_allowlist
 from agent_sandbox.policytools.importing.old_policy import import_policies
-from agent_sandbox.policytools.importing.result import Imported
+from agent_sandbox.policytools.importing.records import Imported
 from agent_sandbox.problems import Problem, UserError
 
 Files = Annotated[

@@ -14,7 +14,7 @@ from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.policytools.edit.short_rule import read_short_rule, sample
-from agent_sandbox.policytools.importing.result import Imported, Note, left_out
+from agent_sandbox.policytools.importing.records import Imported, Note, left_out
 from agent_sandbox.policytools.importing.together import TOGETHER
 from agent_sandbox.problems import Problem, UserError
 

@@ -12,9 +12,8 @@ from agent_sandbox.policyfile.text.document import Value
 from agent_sandbox.policytools.importing.old_services import Services
 from agent_sandbox.policytools.importing.origin import Origin
 from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
-from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Record, old_rule
+from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Imported, Note, Record, left_out, old_rule
 from agent_sandbox.policytools.importing.restricting import restrict
-from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 from agent_sandbox.policytools.importing.together import Wanted, take_over
 from agent_sandbox.problems import Problem, UserError
 

@@ -18,8 +18,7 @@ from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.text.document import Value, parse_document
 from agent_sandbox.policytools.importing.reading import SERVICE_KEYS, OldFile
-from agent_sandbox.policytools.importing.records import BY_NAME, Record, Taken
-from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
+from agent_sandbox.policytools.importing.records import BY_NAME, Imported, Note, Record, Taken, entry_lines, left_out
 from agent_sandbox.problems import UserError
 
 READING = {"methods": ["GET", "HEAD"]}

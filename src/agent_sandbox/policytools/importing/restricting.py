@@ -13,8 +13,7 @@ from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_ho
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.importing.old_services import READING, OldService
 from agent_sandbox.policytools.importing.origin import Origin
-from agent_sandbox.policytools.importing.records import Record
-from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
+from agent_sandbox.policytools.importing.records import Imported, Note, Record, entry_lines, left_out
 
 DENIED = "`{}` would newly allow {}, so it is denied; remove it from `deny` to allow it"
 WIDER = "`{0}` would allow more of {1} than before; name the hosts that you need"

@@ -6,8 +6,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from agent_sandbox.policytools.importing.records import Record, Rule, Taken, conditions_of
-from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.importing.records import Imported, Note, Record, Rule, Taken, conditions_of
 from agent_sandbox.problems import UserError
 
 TOGETHER = 500

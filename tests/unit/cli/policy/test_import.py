@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.import_ import import_
 from agent_sandbox.policytools.importing.old_services import old_hosts
-from agent_sandbox.policytools.importing.result import HEADER
+from agent_sandbox.policytools.importing.records import HEADER
 
 
 @pytest.fixture(autouse=True)

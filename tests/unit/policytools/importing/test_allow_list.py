@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policytools.importing import allow_list
 from agent_sandbox.policytools.importing.allow_list import INSIDE, WILD, import_allowlist
-from agent_sandbox.policytools.importing.result import Note, left_out
+from agent_sandbox.policytools.importing.records import Note, left_out
 from agent_sandbox.problems import UserError
 from table_tests import each
 

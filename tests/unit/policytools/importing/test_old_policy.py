@@ -3,8 +3,7 @@ import pytest
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policytools.importing import old_policy
 from agent_sandbox.policytools.importing.old_policy import import_policies
-from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS
-from agent_sandbox.policytools.importing.result import HEADER, Imported, left_out
+from agent_sandbox.policytools.importing.records import BY_NAME, HEADER, OVER_TLS, Imported, left_out
 from agent_sandbox.problems import UserError
 from table_tests import each
 

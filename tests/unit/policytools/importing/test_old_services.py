@@ -3,8 +3,7 @@ import pytest
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policytools.importing.old_services import ONCE, UNKNOWN, Services, old_hosts
 from agent_sandbox.policytools.importing.reading import read_old
-from agent_sandbox.policytools.importing.records import BY_NAME, Record
-from agent_sandbox.policytools.importing.result import Imported, left_out
+from agent_sandbox.policytools.importing.records import BY_NAME, Imported, Record, left_out
 
 KNOWN = {name: shipped_services()[name] for name in ("github", "vscode")}
 

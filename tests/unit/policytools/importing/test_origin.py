@@ -3,8 +3,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policytools.importing.origin import Origin, narrower
-from agent_sandbox.policytools.importing.records import Record, conditions_of
-from agent_sandbox.policytools.importing.result import Imported
+from agent_sandbox.policytools.importing.records import Imported, Record, conditions_of
 from table_tests import each
 
 

@@ -5,8 +5,8 @@ import yaml
 
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.importing.old_policy import import_policies
+from agent_sandbox.policytools.importing.records import Imported, Note, left_out
 from agent_sandbox.policytools.importing.restricting import DENIED, WIDER
-from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 
 SERVICES = dict(shipped_services())
 MODELS = [{"methods": ["GET"], "path": {"prefix": "/v1/models"}}]

@@ -1,8 +1,7 @@
 import pytest
 
 from agent_sandbox.policytools.importing import together
-from agent_sandbox.policytools.importing.records import Record, Rule
-from agent_sandbox.policytools.importing.result import Imported, Note, left_out
+from agent_sandbox.policytools.importing.records import Imported, Note, Record, Rule, left_out
 from agent_sandbox.policytools.importing.together import Wanted, take_over
 
 READ: Rule = {"methods": ["GET"]}
