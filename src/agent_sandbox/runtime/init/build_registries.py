@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -91,22 +91,16 @@ def _uv(machine: Machine) -> Iterator[str]:
     yield str(said.get("index-url", ""))
 
 
-def _yarn(machine: Machine) -> Iterator[str]:
-    yield from _variables(machine, YARN)
-    yield from YARN_LINE.findall(machine.home_text(".yarnrc.yml"))
+def _said(machine: Machine, names: Collection[str], line: re.Pattern[str], files: Sequence[str]) -> Iterator[str]:
+    """Yield what variables, lines of files in the home directory, and lines of the machine's files name."""
+    yield from _variables(machine, names)
+    for path in files:
+        yield from line.findall(machine.text(path[1:]) if path.startswith("/") else machine.home_text(path))
 
 
-def _npm(machine: Machine) -> Iterator[str]:
-    yield from _variables(machine, NPM)
-    yield from NPM_LINE.findall(machine.home_text(".npmrc"))
-
-
-def _pip(machine: Machine) -> Iterator[str]:
-    yield from _variables(machine, PIP)
-    for text in (*map(machine.home_text, registries.PIP_FILES), machine.text("etc/pip.conf")):
-        yield from PIP_LINE.findall(text)
-
-
+_yarn = partial(_said, names=YARN, line=YARN_LINE, files=(".yarnrc.yml",))
+_npm = partial(_said, names=NPM, line=NPM_LINE, files=(".npmrc",))
+_pip = partial(_said, names=PIP, line=PIP_LINE, files=(*registries.PIP_FILES, "/etc/pip.conf"))
 SOURCES = {NPM_REGISTRY: _npm, PIP_INDEX: _pip}
 
 
