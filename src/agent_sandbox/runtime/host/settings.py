@@ -29,6 +29,7 @@ CREDENTIAL = re.compile(
     r"credential|secret|passw|token|id_(rsa|dsa|ecdsa|ed25519)|(^|[._-])(auth|keys?)[._-]", re.IGNORECASE
 )
 PRIVATE_KEY = "PRIVATE KEY-----"
+PLAIN = (str, bool, int)
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -188,8 +189,4 @@ def kept_keys(path: str, text: str, keys: Sequence[str], first: str) -> str:
 
 
 def _is_plain(value: Any) -> bool:  # noqa: ANN401 - whatever a settings file holds
-    return isinstance(value, str | bool | int) or (isinstance(value, list) and all(map(_is_word, value)))
-
-
-def _is_word(value: Any) -> bool:  # noqa: ANN401 - as above
-    return isinstance(value, str | bool | int)
+    return isinstance(value, PLAIN) or (isinstance(value, list) and all(isinstance(one, PLAIN) for one in value))
