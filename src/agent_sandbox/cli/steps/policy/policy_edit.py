@@ -3,6 +3,7 @@
 import os
 import shlex
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,9 +123,7 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
         what = f"only a project's policy can name {name}"
         raise UserError([Problem(where=str(file), what=what, hint=ONLY_PROJECT)])
 
-    def plan() -> "tuple[str, Edited | None]":
-        return planned_service(file, name, os.environ)
-
+    plan = partial(planned_service, file, name, os.environ)
     before, after = plan() if dry_run else ("", write_trusted(file, plan, os.environ))
     if after is None:
         emit_lines([f"{named_service(file, name)}: `{name}` is already under `services`"])
