@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.host import OWN_HOST
-from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 
 SET, SET_UP_SIGNING = "agent-sandbox secret set", "agent-sandbox secret setup signing"
 # The kind of a key that signs commits, as in the audit log.
@@ -22,6 +23,15 @@ class Bound(Struct, frozen=True, kw_only=True):
     name: str
     hosts: tuple[str, ...]
     problem: str = ""
+
+
+def single_host(text: str) -> str:
+    """Return the canonical name of a host to bind a secret to, or raise InvalidValue."""
+    pattern = parse_host_pattern(text)
+    if pattern.reach is not Reach.EXACT:
+        what = f"`{pattern}` is a wildcard, but a secret is bound to single hosts"
+        raise InvalidValue(what, "name each host; otherwise any host below it would receive the secret")
+    return pattern.name
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

@@ -11,21 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import fits
-from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
 from agent_sandbox.policy.match.injection import parse_secret_name
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policytools.unset_secrets import single_host
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.user_file import place_of, read_user_file
 from agent_sandbox.runtime.sources.recipes import Recipe
 from agent_sandbox.runtime.sources.time_to_live import parse_ttl
-
-
-def _host(text: str) -> str:
-    pattern = parse_host_pattern(text)
-    if pattern.reach is not Reach.EXACT:
-        what = f"`{pattern}` is a wildcard, but a secret is bound to single hosts"
-        raise InvalidValue(what, "name each host; otherwise any host below it would receive the secret")
-    return pattern.name
 
 
 def _directory(text: str) -> Path:
@@ -41,7 +33,7 @@ class RecipeSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, PlainValidator(fits(parse_secret_name))]
-    hosts: Annotated[list[Annotated[str, PlainValidator(fits(_host))]], Field(min_length=1)]
+    hosts: Annotated[list[Annotated[str, PlainValidator(fits(single_host))]], Field(min_length=1)]
     source: str = Field(alias="from", min_length=1)
     projects: Annotated[list[Annotated[Path, PlainValidator(fits(_directory))]], Field(min_length=1)]
     ttl: Annotated[float, PlainValidator(fits(parse_ttl))] | None = None

@@ -1,24 +1,23 @@
 """Parse a secret's name and hosts from the command line, and list the names that shells complete."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
 from agent_sandbox.policy.match.injection import parse_secret_name
-from agent_sandbox.policytools.unset_secrets import Bound, wanted
+from agent_sandbox.policytools.unset_secrets import Bound, single_host, wanted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.layers import load_here
 
 
 def read_binding(name: str, hosts: Sequence[str]) -> Bound:
     """Return name and hosts in canonical form, or raise UserError with all problems."""
-    problems = [*_name_problems(name), *_host_problems(hosts)]
+    problems = [*_problems("NAME", parse_secret_name, (name,)), *_problems("--host", single_host, hosts)]
     if problems:
         raise UserError(problems)
-    return Bound(name=name, hosts=tuple(dict.fromkeys(parse_host_pattern(host).name for host in hosts)))
+    return Bound(name=name, hosts=tuple(dict.fromkeys(map(single_host, hosts))))
 
 
 def named_secrets(cwd: Path) -> tuple[str, ...]:
@@ -27,22 +26,9 @@ def named_secrets(cwd: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.secret for one in wanted(policy, ())))
 
 
-def _name_problems(name: str) -> Iterator[Problem]:
-    try:
-        parse_secret_name(name)
-    except InvalidValue as invalid:
-        yield Problem(where="NAME", what=invalid.what, hint=invalid.hint)
-
-
-def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
-    for host in hosts:
+def _problems(where: str, parse: Callable[[str], object], words: Iterable[str]) -> Iterator[Problem]:
+    for word in words:
         try:
-            pattern = parse_host_pattern(host)
+            parse(word)
         except InvalidValue as invalid:
-            yield Problem(where="--host", what=invalid.what, hint=invalid.hint)
-            continue
-        if pattern.reach is not Reach.EXACT:
-            hint = "name each host; otherwise any host below it would receive the secret"
-            yield Problem(
-                where="--host", what=f"`{pattern}` is a wildcard, but a secret is bound to single hosts", hint=hint
-            )
+            yield Problem(where=where, what=invalid.what, hint=invalid.hint)
