@@ -13,11 +13,12 @@ from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve
 from agent_sandbox.cli.steps.trust_gate import find_checked_in, open_known, open_trusted, open_unasked
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.runtime.host.agents import known_agents
+from agent_sandbox.runtime.host.agents import agents_beside
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.project.dotenv import require_editor_name
 
+completions = agents_beside
 Agents = Annotated[
     list[str] | None,
     Argument(help="The agents to build images for; by default the project's.", metavar="AGENT"),
@@ -27,11 +28,6 @@ Editor = Annotated[
     bool,
     Option(help="Fail if an editor would use another project name; devcontainer.json uses this option."),
 ]
-
-
-def completions(*before: str) -> tuple[str, ...]:
-    """Return the known agents, for shell completion."""
-    return tuple(agent for agent in known_agents() if agent not in before)
 
 
 def build(  # noqa: PLR0913 - each is an option

@@ -17,7 +17,7 @@ from agent_sandbox.projectfile.languages import packages_of
 from agent_sandbox.render.notes import missing_services
 from agent_sandbox.render.paths import POLICY, STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.runtime.host.agents import built_in, known_agents
+from agent_sandbox.runtime.host.agents import agents_beside, built_in
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agents_of
 from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
@@ -37,11 +37,7 @@ NEXT = {
 AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
 
-def completions(*before: str) -> tuple[str, ...]:
-    """Return the known agents, for shell completion."""
-    return tuple(agent for agent in known_agents() if agent not in before)
-
-
+completions = agents_beside
 BUILT_IN = ", ".join(catalogue.known_agents(built_in()))
 Agents = Annotated[
     list[str] | None,

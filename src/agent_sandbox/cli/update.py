@@ -23,7 +23,7 @@ from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_agents, remember_versions
+from agent_sandbox.runtime.host.agents import agents_beside, load_agents, remember_versions
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_inputs import build_of
@@ -31,6 +31,7 @@ from agent_sandbox.runtime.init.initialise import InitOptions
 from agent_sandbox.runtime.policies.registries import tool_environment
 from agent_sandbox.runtime.project.installed import agent_images, open_project
 
+completions = agents_beside
 Agents = Annotated[
     list[str] | None,
     Argument(help="The agents to update; by default all of the project.", metavar="AGENT"),
@@ -47,11 +48,6 @@ NO_NPM_HINT = "install Node.js with npm; its configuration says which registry t
 NO_ANSWER_HINT = "check the network and npm's configuration (npm config list); nothing was changed"
 
 type Ask = Callable[[NpmPackage], Finished | None]
-
-
-def completions(*before: str) -> tuple[str, ...]:
-    """Return the known agents, for shell completion."""
-    return tuple(agent for agent in known_agents() if agent not in before)
 
 
 def update(  # noqa: PLR0913 - each is an option

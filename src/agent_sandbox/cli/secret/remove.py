@@ -19,12 +19,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.sources.all_recipes import shared_file, shared_recipes
 from agent_sandbox.runtime.sources.recipes import recipes_of
 
+completions = named_secrets
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
-
-
-def completions(*before: str) -> tuple[str, ...]:
-    """Return the secrets that the policy names, for shell completion."""
-    return () if before else named_secrets(Path.cwd())
 
 
 def remove(name: Name, *, path: ProjectPath = None) -> None:

@@ -21,16 +21,12 @@ from agent_sandbox.runtime.policies.layers import load_here
 
 # Accepted here only to be rejected below: typer's own error would print the value.
 CONTEXT = {"allow_extra_args": True}
+completions = named_secrets
 Name = Annotated[str, Argument(help="The secret's name in the policy.", metavar="NAME")]
 Hosts = Annotated[
     list[str],
     Option(help="A host that the secret may be sent to, by its exact name; may be repeated.", metavar="HOST"),
 ]
-
-
-def completions(*before: str) -> tuple[str, ...]:
-    """Return the secrets that the policy names, for shell completion."""
-    return () if before else named_secrets(Path.cwd())
 
 
 def set(  # noqa: A001, PLR0913 - its name, and its options

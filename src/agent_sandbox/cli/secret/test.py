@@ -27,6 +27,7 @@ from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.traffic.record import Record, read_record
 
+completions = named_secrets
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
 SECONDS = 20
@@ -38,11 +39,6 @@ UNREACHED = 502  # mostly the proxy's own answer, and then the reason says why
 # A header whose name nobody else sends marks this request in the audit log.
 MARKER = "secret-test-"
 READS, PAUSE = 40, 0.25
-
-
-def completions(*before: str) -> tuple[str, ...]:
-    """Return the secrets that the policy names, for shell completion."""
-    return () if before else named_secrets(Path.cwd())
 
 
 def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:

@@ -37,6 +37,11 @@ def known_agents() -> tuple[str, ...]:
     return catalogue.known_agents(built_in(), *own_agents(os.environ))
 
 
+def agents_beside(*named: str) -> tuple[str, ...]:
+    """Return the known agents that are not among those named already, for shell completion."""
+    return tuple(agent for agent in known_agents() if agent not in named)
+
+
 def place_of(agent: str) -> str:
     """Return the manifest of one of the user's own agents as a path, or "" for an agent that is built in."""
     files = (folder / agent / catalogue.MANIFEST for folder in own_agents(os.environ))

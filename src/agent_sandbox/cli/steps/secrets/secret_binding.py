@@ -20,9 +20,11 @@ def read_binding(name: str, hosts: Sequence[str]) -> Bound:
     return Bound(name=name, hosts=tuple(dict.fromkeys(map(single_host, hosts))))
 
 
-def named_secrets(cwd: Path) -> tuple[str, ...]:
-    """Return the secrets that the project's policy injects."""
-    policy = load_here(find_policy(None, cwd=cwd), os.environ)
+def named_secrets(*before: str) -> tuple[str, ...]:
+    """Return the secrets that the project's policy injects, for shell completion of the first argument."""
+    if before:
+        return ()
+    policy = load_here(find_policy(None, cwd=Path.cwd()), os.environ)
     return tuple(dict.fromkeys(one.secret for one in wanted(policy, ())))
 
 
