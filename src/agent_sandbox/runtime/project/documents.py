@@ -44,6 +44,11 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a part of such a document
+    """Return the mapping, or an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def _parsed(text: str, file: str, limits: Mapping[str, int]) -> Any:  # noqa: ANN401 - as above
     from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - imports the YAML parser
 

@@ -18,7 +18,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.documents import read_document
+from agent_sandbox.runtime.project.documents import mapping, read_document
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import (
     additions_in,
@@ -175,7 +175,7 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
     """Return the project that the texts of its files describe; `files` make up its stack."""
     file = root / STACK_FILE
     document = _document(texts.get(str(STACK_FILE), ""), file)
-    record = _mapping(document.get(RECORD))
+    record = mapping(document.get(RECORD))
     name, agents, dev = document.get("name"), agents_in(record), record.get("dev")
     if not (isinstance(name, str) and NAME.fullmatch(name) and agents and isinstance(dev, str)):
         what = f"not a {FILE_KIND} of agent-sandbox: it has no valid `name` or no `{RECORD}`"
@@ -202,21 +202,21 @@ def read_stack_file(root: Path) -> Mapping[str, Any]:
 
 def bound_by(root: Path, service: str) -> frozenset[str]:
     """Return the host paths that a service of the project's stack file mounts."""
-    said = _mapping(_mapping(read_stack_file(root).get("services")).get(service)).get("volumes")
+    said = mapping(mapping(read_stack_file(root).get("services")).get(service)).get("volumes")
     volumes = said if isinstance(said, list) else []
-    return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
+    return frozenset(str(mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
 def variables_said(root: Path) -> Mapping[str, Any]:
     """Return the agent's variables in the project's stack file."""
-    return _mapping(_mapping(_mapping(read_stack_file(root).get("services")).get("agent")).get("environment"))
+    return mapping(mapping(mapping(read_stack_file(root).get("services")).get("agent")).get("environment"))
 
 
 def limits_said(root: Path) -> dict[str, str]:
     """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
-    agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))
+    agent = mapping(mapping(read_stack_file(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
-    if disk := _mapping(agent.get("storage_opt")).get("size"):
+    if disk := mapping(agent.get("storage_opt")).get("size"):
         said["disk"] = disk
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
     if quota and period:
@@ -227,8 +227,8 @@ def limits_said(root: Path) -> dict[str, str]:
 
 def bounded_volumes(root: Path) -> dict[str, str]:
     """Return the volumes with a limit of disk space in the project's stack file: their sizes by name."""
-    volumes = map(_mapping, _mapping(read_stack_file(root).get("volumes")).values())
-    sizes = {str(one.get("name")): _mapping(one.get("driver_opts")).get("size") for one in volumes}
+    volumes = map(mapping, mapping(read_stack_file(root).get("volumes")).values())
+    sizes = {str(one.get("name")): mapping(one.get("driver_opts")).get("size") for one in volumes}
     return {name: str(size) for name, size in sizes.items() if size is not None}
 
 
@@ -289,16 +289,12 @@ def agent_images(project: Project) -> tuple[Image, ...]:
 
 @lru_cache(maxsize=4)  # cached: a command reads the stack file for several things
 def _document(text: str, file: Path) -> Mapping[str, Any]:
-    return _mapping(read_document(text, file=str(file)))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - whatever stands in a user's file
-    return value if isinstance(value, dict) else {}
+    return mapping(read_document(text, file=str(file)))
 
 
 def _images(document: Mapping[str, Any]) -> Iterator[str]:
-    for service in _mapping(document.get("services")).values():
-        image = _mapping(service).get("image")
+    for service in mapping(document.get("services")).values():
+        image = mapping(service).get("image")
         if isinstance(image, str):
             yield image
 

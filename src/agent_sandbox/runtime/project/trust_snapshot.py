@@ -19,7 +19,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.editor_files import FILES
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
-from agent_sandbox.runtime.project.documents import read_document
+from agent_sandbox.runtime.project.documents import mapping, read_document
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import files_run_by, made_of, project_files
 from agent_sandbox.stack.engine import FILES_VARIABLE, SHARED_FILE
@@ -151,7 +151,7 @@ def _said(policy: str) -> Mapping[str, Any]:
     if len(policy) > MAX_BYTES or not any(key in policy for key in (LIST_KEY, UPSTREAM_KEY, "\\")):
         return {}
     try:
-        return _mapping(read_document(policy.removeprefix(MARK), file=POLICY, most=MAX_BYTES))
+        return mapping(read_document(policy.removeprefix(MARK), file=POLICY, most=MAX_BYTES))
     except UserError:
         return {}  # the proxy ignores it too
 
@@ -161,15 +161,11 @@ def _list(said: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _certificates(said: Mapping[str, Any]) -> tuple[str, ...]:
-    return _beside(_mapping(_mapping(said.get("settings")).get(UPSTREAM_KEY)).get("ca"))
+    return _beside(mapping(mapping(said.get("settings")).get(UPSTREAM_KEY)).get("ca"))
 
 
 def _beside(name: object) -> tuple[str, ...]:
     return (f"{FOLDER}/{name}",) if isinstance(name, str) and FILE_NAME.fullmatch(name) else ()
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _policy(root: Path, path: str) -> str | None:

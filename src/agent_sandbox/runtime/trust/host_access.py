@@ -9,7 +9,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats import jsonc
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED
 from agent_sandbox.render.shared import odd_keys
-from agent_sandbox.runtime.project.documents import read_document
+from agent_sandbox.runtime.project.documents import mapping, read_document
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
@@ -83,12 +83,12 @@ def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _document(standing: Standing, path: str) -> Mapping[str, Any]:
-    return _mapping(read_document(standing.files[path], file=str(standing.root / path)))
+    return mapping(read_document(standing.files[path], file=str(standing.root / path)))
 
 
 def _mounts(document: Mapping[str, Any]) -> Iterator[str]:
-    for name, service in _mapping(document.get("services")).items():
-        for mount in _sequence(_mapping(service).get("volumes")):
+    for name, service in mapping(document.get("services")).items():
+        for mount in _sequence(mapping(service).get("volumes")):
             source, target, mode = _long(mount) if isinstance(mount, dict) else _short(str(mount))
             if source:
                 yield f"{name}: {_shown(source)} as {target}{mode}"
@@ -141,19 +141,19 @@ def _taken_in(document: Mapping[str, Any]) -> Iterator[str]:
         if key not in NAMED:
             yield from _within(part)
             continue
-        yield from (name for name, inner in _mapping(part).items() if name == MERGE and inner)
-        for inner in _mapping(part).values():
+        yield from (name for name, inner in mapping(part).items() if name == MERGE and inner)
+        for inner in mapping(part).values():
             yield from _within(inner)
 
 
 def _within(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a document
     yield from _keys(part)
-    for inner in (*_mapping(part).values(), *_sequence(part)):
+    for inner in (*mapping(part).values(), *_sequence(part)):
         yield from _within(inner)
 
 
 def _keys(part: Any) -> Iterator[str]:  # noqa: ANN401 - as above
-    for key, value in _mapping(part).items():
+    for key, value in mapping(part).items():
         if value and key in TAKEN_IN:
             yield key
         # `extends` alone, or with a service, stays within the file.
@@ -167,11 +167,7 @@ def _keys(part: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 
 def _has_file(part: Any) -> bool:  # noqa: ANN401 - as above
     """Return whether the key `file` occurs at any depth."""
-    return "file" in _mapping(part) or any(map(_has_file, (*_mapping(part).values(), *_sequence(part))))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above
-    return value if isinstance(value, dict) else {}
+    return "file" in mapping(part) or any(map(_has_file, (*mapping(part).values(), *_sequence(part))))
 
 
 def _sequence(value: Any) -> Sequence[Any]:  # noqa: ANN401 - as above
