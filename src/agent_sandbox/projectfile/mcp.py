@@ -89,8 +89,9 @@ def _named(servers: dict[str, McpServerSpec]) -> dict[str, McpServerSpec]:
     return servers
 
 
-def _none_is_empty(value: object) -> object:
+def none_is_empty(value: object) -> object:
+    """Return an empty mapping for a section with only comments."""
     return {} if value is None else value
 
 
-Servers = Annotated[dict[str, McpServerSpec], AfterValidator(_named), BeforeValidator(_none_is_empty)]
+Servers = Annotated[dict[str, McpServerSpec], AfterValidator(_named), BeforeValidator(none_is_empty)]

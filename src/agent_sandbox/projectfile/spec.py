@@ -15,7 +15,7 @@ from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.projectfile.beside import Besides
 from agent_sandbox.projectfile.browser import CONTROLLERS, NAME
 from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
-from agent_sandbox.projectfile.mcp import McpServerSpec, Servers
+from agent_sandbox.projectfile.mcp import McpServerSpec, Servers, none_is_empty
 from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
 from agent_sandbox.projectfile.ports import FIRST_FREE, Pair, parse_port
 from agent_sandbox.stack.engine import BUILD_KEY
@@ -87,11 +87,6 @@ def _limit(name: str) -> PlainValidator:
         return text
 
     return PlainValidator(checked)
-
-
-def _none_is_empty(value: object) -> object:
-    """Return an empty mapping for a section with only comments."""
-    return {} if value is None else value
 
 
 def _none_is_empty_list(value: object) -> object:
@@ -192,7 +187,7 @@ Variables = Annotated[dict[str, Any], AfterValidator(_variables)]
 
 AgentVersions = Annotated[
     dict[str, Any],
-    BeforeValidator(_none_is_empty),
+    BeforeValidator(none_is_empty),
     AfterValidator(_agent_versions),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
@@ -262,18 +257,18 @@ class ProjectSpec(Strict):
     ide: Written[Editor] = None
     base_image: Written[BaseImage] = None
     packages: Packages[Debian] = ()
-    tools: Annotated[ToolsSpec, BeforeValidator(_none_is_empty)] = ToolsSpec()
+    tools: Annotated[ToolsSpec, BeforeValidator(none_is_empty)] = ToolsSpec()
     dockerfile: Written[FileName] = None
     setup: Written[Script] = None
     mounts: Annotated[Listed[MountSpec], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
     mask: Annotated[Listed[Below], BeforeValidator(_none_is_empty_list), AfterValidator(_few_paths)] = ()
-    environment: Annotated[Variables, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
+    environment: Annotated[Variables, BeforeValidator(none_is_empty)] = Field(default_factory=dict)
     browser: Browser = False
     mcp: Servers = Field(default_factory=dict)
     ports: Annotated[Listed[Port], BeforeValidator(_none_is_empty_list), AfterValidator(_distinct)] = ()
-    limits: Annotated[LimitsSpec, BeforeValidator(_none_is_empty)] = LimitsSpec()
+    limits: Annotated[LimitsSpec, BeforeValidator(none_is_empty)] = LimitsSpec()
     mtu: Written[Mtu] = None
-    beside: Annotated[Besides, BeforeValidator(_none_is_empty)] = Field(default_factory=dict)
+    beside: Annotated[Besides, BeforeValidator(none_is_empty)] = Field(default_factory=dict)
 
     @property
     def build_file(self) -> str | None:
