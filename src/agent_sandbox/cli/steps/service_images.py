@@ -17,7 +17,7 @@ from agent_sandbox.images import OURS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.host.files import problem_of, write_all
+from agent_sandbox.runtime.host.files import write_private
 from agent_sandbox.runtime.host.user_dirs import state_file
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.size_text import size_text
@@ -104,14 +104,9 @@ def recorded_digests(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 def record_digests(root: Path, environ: Mapping[str, str], digests: Mapping[str, str]) -> None:
     """Record the digests, if they differ from the recorded ones."""
-    if digests == recorded_digests(root, environ):
-        return
-    file = _file(root, environ)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise UserError([problem_of(str(file.parent), error)]) from error
-    write_all(file.parent, {file.name: json.dumps({"digests": dict(digests)})})
+    if digests != recorded_digests(root, environ):
+        file = _file(root, environ)
+        write_private(file.parent, {file.name: json.dumps({"digests": dict(digests)})})
 
 
 def _file(root: Path, environ: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.images import NO_PINS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host.files import read_text, write_all
+from agent_sandbox.runtime.host.files import read_text, write_private
 from agent_sandbox.runtime.host.user_dirs import config_directory
 
 OWN = "agents"
@@ -92,5 +92,5 @@ def known_versions(state: Path) -> dict[str, str]:
 def remember_versions(state: Path, found: Mapping[str, str]) -> None:
     """Store newly found versions, and keep those of other agents."""
     with suppress(OSError, UserError):  # only a list lacks it then
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_all(state, {VERSIONS: json.dumps({**known_versions(state), **found}, indent=2, sort_keys=True) + "\n"})
+        versions = {**known_versions(state), **found}
+        write_private(state, {VERSIONS: json.dumps(versions, indent=2, sort_keys=True) + "\n"})

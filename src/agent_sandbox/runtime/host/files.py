@@ -133,6 +133,15 @@ def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] =
             raise
 
 
+def write_private(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files into a directory of the user's state, which no other user can read."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError([problem_of(str(folder), error)]) from error
+    write_all(folder, files)
+
+
 def remove_leftovers(root: Path, paths: Iterable[str]) -> None:
     """Remove staged files that a killed command left; keep those that another command is writing."""
     for path in paths:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from agent_sandbox import __version__
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.host.files import write_private
 from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.host.user_dirs import cache_directory, home_directory
 from agent_sandbox.runtime.policies.registries import Machine, Naming, answers
@@ -103,5 +103,4 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _write(folder: Path, known: Mapping[str, object]) -> None:
     with suppress(OSError, UserError):  # then it is asked again
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_all(folder, {FILE: json.dumps(known)})
+        write_private(folder, {FILE: json.dumps(known)})

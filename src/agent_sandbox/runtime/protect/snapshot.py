@@ -11,12 +11,11 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.git.git_config import settings_of
 from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.git.worktree import has_usual_name
-from agent_sandbox.runtime.host.files import is_real, problem_of, read_bytes, write_all
+from agent_sandbox.runtime.host.files import is_real, read_bytes, write_private
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import has_two_names, masked_files, read_only_mounts
@@ -118,12 +117,7 @@ def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tup
 
 
 def _write(root: Path, environ: Mapping[str, str], what: Held) -> None:
-    folder = _folder(environ)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise UserError([problem_of(str(folder), error)]) from error
-    write_all(folder, {_name(root): json.dumps(to_builtins(what))})
+    write_private(_folder(environ), {_name(root): json.dumps(to_builtins(what))})
 
 
 def _folder(environ: Mapping[str, str]) -> Path:

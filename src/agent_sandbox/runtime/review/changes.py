@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import open_folder, problem_of, write_all
+from agent_sandbox.runtime.host.files import open_folder, problem_of, write_all, write_private
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 from agent_sandbox.runtime.review.kinds import EXECUTABLE, Kind, kind_of
 from agent_sandbox.runtime.review.scan import MOST_BYTES, Scan, Seen
@@ -82,12 +82,8 @@ def load_baseline(root: Path, environ: Mapping[str, str]) -> Baseline | None:
 
 def save_baseline(root: Path, environ: Mapping[str, str], baseline: Baseline) -> None:
     """Replace what was reviewed; raise UserError if it cannot be written."""
-    folder = _folder(root, environ)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise UserError([problem_of(str(folder), error)]) from error
-    write_all(folder, {MANIFEST: json.dumps({"root": str(root), "files": dict(_bounded(baseline))})})
+    said = json.dumps({"root": str(root), "files": dict(_bounded(baseline))})
+    write_private(_folder(root, environ), {MANIFEST: said})
 
 
 def _bounded(baseline: Baseline) -> Iterable[tuple[str, Mapping[str, object]]]:
