@@ -42,8 +42,8 @@ STARS = (
 )
 MOST_SHOWN = 50
 MOST_VALUES = 3
-FOLDER = "declined"
-MOST = 1_000
+FOLDER = "declined"  # rules, in the user's state directory
+MOST_DECLINED = 1_000
 
 
 def suggest(
@@ -210,4 +210,4 @@ def save_declined(policy: Path, rules: Collection[str], environ: Mapping[str, st
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with project_lock(policy.absolute().parent.parent, state_directory(environ)):
         every = sorted({*rules, *load_declined(policy, environ)})
-        write_all(place.parent, {place.name: json.dumps(every[:MOST])})
+        write_all(place.parent, {place.name: json.dumps(every[:MOST_DECLINED])})

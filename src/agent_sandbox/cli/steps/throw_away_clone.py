@@ -1,4 +1,4 @@
-"""Fetch a clone's commits and remove the clone as soon as the run that it was made for has ended."""
+"""Remove a stack, or a clone whose commits are fetched first, as soon as the run that it was made for has ended."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Print data to stdout and messages to stderr, with control characters escaped.
+"""Print data, tables and excerpts of files to stdout, and messages to stderr, with control characters escaped.
 
 On a terminal, messages and text for a person are wrapped to its width, and marked parts are coloured.
 """
@@ -19,12 +19,12 @@ from agent_sandbox.problems import Problem
 
 # No column is wider; a longer rule shifts only its own line.
 WIDEST = 100
+# Of tables.
 GAP = 2
 # Without a terminal, a script reads the rows, so they are not cut.
 WITHOUT_TERMINAL = 200
 NARROWEST = 20  # of the cut column
-
-type Cell = str | tuple[str, str]
+# Of excerpts.
 PLACE = re.compile(r".*:(?P<line>[0-9]+):(?P<column>[0-9]+)", re.DOTALL)
 WIDEST_LINE = 100
 SIGNS = {"+": "allow", "-": "deny", "@": "title"}
@@ -33,6 +33,8 @@ BRACKETS = r"\[[^\[\]{}]*\]|\{[^\[\]{}]*\}"
 WORD = re.compile(rf"{QUOTED}|{BRACKETS}|(?:[^\s:]|:(?=\S))+")
 IN_FLOW = re.compile(rf"{QUOTED}|{BRACKETS}|(?:[^\s:,\]}}]|:(?=[^\s,\]}}]))+")
 OPEN = re.compile(r"[\[{][^\]}]*$")
+
+type Cell = str | tuple[str, str]
 
 
 def emit(text: str) -> None:

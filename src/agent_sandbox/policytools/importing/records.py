@@ -1,4 +1,4 @@
-"""The rules of one host in an older policy, as far as our format can express them."""
+"""The rules of one host in an older policy, as far as our format can express them, and the result of an import."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,12 +21,11 @@ from agent_sandbox.problems import UserError
 OVER_TLS = "the secret was also sent over http; here it is sent only over https"
 BY_NAME = "only the name is imported: set the value with `agent-sandbox secret set`"
 PREFIX = "`{0}` also matched every path that starts with it; here it matches {0} and paths below"
-
 NEVER = frozenset({"CONNECT", "TRACE"})
-
-type Rule = dict[str, Any]
 SECTIONS = ("services", "domains", "allow", "deny")
 HEADER = "# Imported by `agent-sandbox policy import`, which printed every change of meaning."
+
+type Rule = dict[str, Any]
 
 
 class Note(Struct, frozen=True, kw_only=True):

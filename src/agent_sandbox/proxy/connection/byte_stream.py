@@ -22,11 +22,14 @@ HELD_BYTES = 65_536  # unread; beyond it, nothing more is read from the socket
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 # All streams read into the same buffer: each takes its data out before anything else runs.
 INCOMING = memoryview(bytearray(LARGE_READ))
-HEADER = 5  # type, version, and the length of the rest in two bytes
+TLS_HEADER = 5  # type, version, and the length of the rest in two bytes
 
 
 class TlsRecords:
-    """Follows the records of one direction. `is_at_end`: the data so far ends where a record ends."""
+    """Follows the records of one direction: OpenSSL does not tell whether it holds a part of one.
+
+    `is_at_end`: the data so far ends where a record ends.
+    """
 
     def __init__(self) -> None:
         self._begun = b""  # a header that has arrived in part
@@ -43,8 +46,8 @@ class TlsRecords:
             data, self._begun = self._begun + data, b""
         size, at = len(data), self._left
         ended = int(0 < at <= size)
-        while at + HEADER <= size:
-            at += HEADER + (data[at + 3] << 8 | data[at + 4])
+        while at + TLS_HEADER <= size:
+            at += TLS_HEADER + (data[at + 3] << 8 | data[at + 4])
             ended += at <= size
         if at < size:
             self._begun, self._left = data[at:], 0

@@ -29,6 +29,7 @@ ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 LAST_LINES_SECONDS = 1.0
 
 Opening = Callable[[PeekableReader, asyncio.StreamWriter, str], Awaitable[Tunnel | None]]
+
 # On the HTTPS port, a denial is sent inside the tunnel, because most clients do not show the response to a CONNECT.
 EXPLAINED_PORT = 443
 
@@ -63,7 +64,7 @@ class ConnectDeniedError(Exception):
 def decide_tunnel(
     head: RequestHead, policy: Callable[[], Policy], asks: Callable[[str, int, Decision], bool] = _never
 ) -> Opened:
-    """Decide the CONNECT in `head`. Raises `ConnectDeniedError`, `BadHeadError`.
+    """Decide the CONNECT in `head` before any connection is opened for it. Raises `ConnectDeniedError`, `BadHeadError`.
 
     `asks` says whether a person would be asked about a denied request: that needs the request inside the tunnel.
     """

@@ -1,4 +1,4 @@
-"""Reload the policy files, for both `proxy reload` and `reload: watch`."""
+"""Reload the policy files, for `proxy reload`, and whenever they have changed with `settings.reload: watch`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -23,13 +23,11 @@ COUNTED = (
     "policy reloaded: {added} rules added, {removed} removed, {others} other changes; "
     "{unreachable} hosts no longer reachable, {closed} connections closed"
 )
-
-
-type Taken = tuple[PolicyTransition, int]
 # It polls because inotify does not work across the mounts of every engine, and keeps following a file that an
 # editor has replaced.
 EVERY_SECONDS = 1.0
 
+type Taken = tuple[PolicyTransition, int]
 type Identity = tuple[tuple[int, ...] | None, ...]
 
 

@@ -29,17 +29,15 @@ FIELD = re.compile(
 LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 METHOD_BYTES = 32
 SWITCHING, NO_CONTENT, NOT_MODIFIED = 101, 204, 304
-
-Fields = tuple[tuple[bytes, bytes], ...]
 ABSOLUTE = re.compile(r"http://(?P<authority>[^/?#@]+)(?P<path>[/?].*)?", re.IGNORECASE)
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-
-
 # A client that has a second proxy configured sends it such a request through the first one.
 ANOTHER_PROXY = (
     "{}, as for another proxy, but the sandbox's proxy is the only one: "
     "unset the variable (such as http_proxy) or the option that names the other"
 )
+
+Fields = tuple[tuple[bytes, bytes], ...]
 
 
 def has_body(method: str, status: int) -> bool:

@@ -1,4 +1,4 @@
-"""Read the project file, and edit it as the options of `init` ask."""
+"""Read the project file, and edit it as the options of `init` ask, with the smallest changes to its text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath

@@ -25,7 +25,8 @@ CHANGED = "it changed after it was shown: run agent-sandbox review again"
 NOT_KEPT = "its reviewed content was not kept: it is large or not text; restore it with git"
 NOT_PLAIN = "it was a link or not a regular file when it was reviewed: restore it with git"
 GONE_FOLDER = "its directory is gone: restore it with git"
-# A manifest has the digest of each file; the content of text files is kept beside it, to show and restore it.
+# In the user's state directory, out of the agent's reach. A manifest has the digest of each file; the content of text
+# files is kept beside it, to show and restore it.
 FOLDER = "review"
 MANIFEST = "reviewed.json"
 # Larger files, and those that come after so much, are compared by their digests only.

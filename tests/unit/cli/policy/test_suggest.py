@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.policy.suggest import MOST, load_declined, save_declined, suggest
+from agent_sandbox.cli.policy.suggest import MOST_DECLINED, load_declined, save_declined, suggest
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied
@@ -244,5 +244,5 @@ def test_a_damaged_record_counts_as_empty(tmp_path: Path) -> None:
 
 def test_limits_the_number_of_remembered_rules(tmp_path: Path) -> None:
     environ, policy = {"HOME": str(tmp_path)}, tmp_path / "policy.yaml"
-    save_declined(policy, {str(number) for number in range(MOST + 9)}, environ)
-    assert len(load_declined(policy, environ)) == MOST
+    save_declined(policy, {str(number) for number in range(MOST_DECLINED + 9)}, environ)
+    assert len(load_declined(policy, environ)) == MOST_DECLINED

@@ -1,4 +1,4 @@
-"""Find rules without effect: ones that no request can match, that a deny hides, or that another allow covers."""
+"""Find rules without effect: that no request can match, a deny hides or another allow covers; and half denies."""
 
 import dataclasses
 import re
