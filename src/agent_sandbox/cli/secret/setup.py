@@ -8,10 +8,11 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.policy_file import find_policy
+from agent_sandbox.cli.steps.policy.reload_policy import take_effect
 from agent_sandbox.cli.steps.secrets.git_setup import GitSetup, git_services_beside, set_up_git
 from agent_sandbox.cli.steps.secrets.keyed_services import Keyed, keyed_services, named_secret
 from agent_sandbox.cli.steps.secrets.other_setups import AWS, NPM, SIGNING, set_up_aws, set_up_npm, set_up_signing
-from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store, take_effect
+from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policyfile import load_layer, services_beside

@@ -1,4 +1,4 @@
-"""Reload the policy of a running stack, and report what changed."""
+"""Reload the policy of a running stack, also for a new secret, and report what changed."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,3 +184,22 @@ def _in_force(policy: Mapping[str, Any]) -> Problem:
     if policy.get("valid") is False:
         return Problem(where="", what="the proxy denies everything until the policy is fixed")
     return Problem(where="", what="nothing was changed: the previous policy stays in force until the proxy restarts")
+
+
+def take_effect(project: Project, secret: str, path: Path | None, *, is_stored: bool, how: str = "") -> None:
+    """Have the running proxies load the changed policy; before the first `up`, say what `up` does.
+
+    List what changed if `how` is given: what the policy does with the secret, to print if nothing changed.
+    A secret that is not stored has a source, and no proxy that could hold its value.
+    """
+    runs = is_running(project, "proxy")
+    if not is_stored:
+        say(f"{secret} will be fetched from its source by agent-sandbox up")
+    elif not runs:
+        say(f"{secret} is stored, and agent-sandbox up loads the policy")
+    if runs or running_clones(project.root):
+        answer = reload_stack(path)
+        if how:
+            report(answer, unchanged=f"{secret} was replaced; the policy {how} already")
+        else:
+            say_loaded(answer)

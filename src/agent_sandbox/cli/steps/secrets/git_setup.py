@@ -13,6 +13,7 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
 from agent_sandbox.cli.steps.policy.policy_file import shown
+from agent_sandbox.cli.steps.policy.reload_policy import take_effect
 from agent_sandbox.cli.steps.secrets.git_repositories import (
     GIT,
     REPOSITORIES,
@@ -26,7 +27,7 @@ from agent_sandbox.cli.steps.secrets.git_repositories import (
     wanted_repositories,
 )
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
-from agent_sandbox.cli.steps.secrets.secret_sources import store, take_effect
+from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.policy.decision import Effect

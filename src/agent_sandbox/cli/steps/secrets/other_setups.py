@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy.policy_edit import put_values
 from agent_sandbox.cli.steps.policy.policy_file import shown
-from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store, take_effect
+from agent_sandbox.cli.steps.policy.reload_policy import take_effect
+from agent_sandbox.cli.steps.secrets.secret_sources import fetched, store
 from agent_sandbox.cli.steps.secrets.secret_store import secrets_of
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.detect import place_of

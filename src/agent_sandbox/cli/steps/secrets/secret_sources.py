@@ -1,17 +1,14 @@
-"""Fetch secrets from their sources on the host machine, give them to the proxy, and have changes take effect."""
+"""Fetch secrets from their sources on the host machine, and give them to the proxy."""
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Annotated
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, say_loaded
-from agent_sandbox.cli.steps.running_clones import running_clones
 from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store
@@ -179,22 +176,3 @@ def _typed(name: str) -> bytes:
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return value.encode(errors="surrogateescape")
-
-
-def take_effect(project: Project, secret: str, path: Path | None, *, is_stored: bool, how: str = "") -> None:
-    """Have the running proxies load the changed policy; before the first `up`, say what `up` does.
-
-    What has changed is listed if `how` says what the policy does with the secret, should nothing have changed.
-    A secret that is not stored has a source, and no proxy that could hold its value.
-    """
-    runs = proxy_runs(project)
-    if not is_stored:
-        say(f"{secret} will be fetched from its source by agent-sandbox up")
-    elif not runs:
-        say(f"{secret} is stored, and agent-sandbox up loads the policy")
-    if runs or running_clones(project.root):
-        answer = reload_stack(path)
-        if how:
-            report(answer, unchanged=f"{secret} was replaced; the policy {how} already")
-        else:
-            say_loaded(answer)

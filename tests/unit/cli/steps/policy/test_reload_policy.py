@@ -7,10 +7,12 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.proxy.reload import reload
-from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, require_loaded
+from agent_sandbox.cli.steps.policy import reload_policy
+from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, require_loaded, take_effect
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones.fetch import one_at_a_time
 from agent_sandbox.runtime.project.clone_record import clones_of
+from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.project.trust_store import open_store
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
@@ -123,3 +125,32 @@ def test_a_clone_of_an_untrusted_project_reloads_its_own_policy(
     proxies(docker, "app-")
     assert reload_stack(policy_of("fix-1").parent.parent)["ok"]
     assert "example.org" in policy_of("fix-1").read_text()
+
+
+@pytest.mark.parametrize(
+    ("runs", "is_stored", "how", "said"),
+    [
+        (True, True, "", "policy loaded, digest 111111111111\n"),
+        (True, True, "names it", "a was replaced; the policy names it already\npolicy loaded, digest 111111111111\n"),
+        (False, True, "", "a is stored, and agent-sandbox up loads the policy\n"),
+        (False, False, "", "a will be fetched from its source by agent-sandbox up\n"),
+    ],
+)
+def test_a_secret_takes_effect_now_or_with_the_first_up(
+    project: Path,
+    docker: FakeDocker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    runs: bool,
+    is_stored: bool,
+    how: str,
+    said: str,
+) -> None:
+    with_containers(docker, **({"proxy": "healthy"} if runs else {}))
+    monkeypatch.setattr(
+        reload_policy, "reload_stack", lambda _: {"digest": "1" * 64, "change": {"counts": {"added": 0}}}
+    )
+    take_effect(read_project(project), "a", None, is_stored=is_stored, how=how)
+    out, err = capsys.readouterr()
+    assert out + err == said

@@ -8,7 +8,7 @@ import pytest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.secret.remove import remove
-from agent_sandbox.cli.steps.secrets import secret_sources
+from agent_sandbox.cli.steps.policy import reload_policy
 from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.secret_sources import store
 from agent_sandbox.policytools.unset_secrets import Bound
@@ -111,8 +111,8 @@ def test_running_clones_load_the_policy_while_the_projects_own_stack_is_down(
     with_running(docker, "app-fix-1-")
     capsys.readouterr()
     monkeypatch.setattr(
-        secret_sources, "reload_stack", lambda _: {"clones": [{"name": "fix-1", "ok": True, "digest": "1"}]}
+        reload_policy, "reload_stack", lambda _: {"clones": [{"name": "fix-1", "ok": True, "digest": "1"}]}
     )
-    secret_sources.take_effect(open_project(None, cwd=project), "a", None, is_stored=True)
+    reload_policy.take_effect(open_project(None, cwd=project), "a", None, is_stored=True)
     said = "a is stored, and agent-sandbox up loads the policy\nfix-1: policy loaded, digest 1\n"
     assert capsys.readouterr().err == said

@@ -15,7 +15,6 @@ from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.runtime.sources.value import Fetched
 from fake_docker import FakeDocker
-from fake_stack import with_containers
 from fake_tty import Person
 from table_tests import each
 
@@ -159,30 +158,3 @@ def test_aborting_the_prompt_raises_keyboard_interrupt(monkeypatch: pytest.Monke
     monkeypatch.setattr(typer, "prompt", prompt)
     with pytest.raises(KeyboardInterrupt):
         read_value("x")
-
-
-@pytest.mark.parametrize(
-    ("runs", "is_stored", "how", "said"),
-    [
-        (True, True, "", "policy loaded, digest 111111111111\n"),
-        (True, True, "names it", "a was replaced; the policy names it already\npolicy loaded, digest 111111111111\n"),
-        (False, True, "", "a is stored, and agent-sandbox up loads the policy\n"),
-        (False, False, "", "a will be fetched from its source by agent-sandbox up\n"),
-    ],
-)
-def test_a_secret_takes_effect_now_or_with_the_first_up(
-    project: Path,
-    docker: FakeDocker,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    runs: bool,
-    is_stored: bool,
-    how: str,
-    said: str,
-) -> None:
-    with_containers(docker, **({"proxy": "healthy"} if runs else {}))
-    monkeypatch.setattr(subject, "reload_stack", lambda _: {"digest": "1" * 64, "change": {"counts": {"added": 0}}})
-    subject.take_effect(read_project(project), "a", None, is_stored=is_stored, how=how)
-    out, err = capsys.readouterr()
-    assert out + err == said
