@@ -9,8 +9,7 @@ from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.parse.checking import shown
 from agent_sandbox.policyfile.text.document import Value
-from agent_sandbox.policytools.importing.old_services import Services
-from agent_sandbox.policytools.importing.origin import Origin
+from agent_sandbox.policytools.importing.old_services import Origin, Services
 from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
 from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Imported, Note, Record, left_out, old_rule
 from agent_sandbox.policytools.importing.restricting import restrict

@@ -11,8 +11,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.importing.old_services import READING, OldService
-from agent_sandbox.policytools.importing.origin import Origin
+from agent_sandbox.policytools.importing.old_services import READING, OldService, Origin
 from agent_sandbox.policytools.importing.records import Imported, Note, Record, entry_lines, left_out
 
 DENIED = "`{}` would newly allow {}, so it is denied; remove it from `deny` to allow it"

@@ -10,8 +10,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
-from agent_sandbox.policytools.importing.old_services import OldService, old_hosts, old_records
-from agent_sandbox.policytools.importing.origin import Origin, takes
+from agent_sandbox.policytools.importing.old_services import OldService, Origin, old_hosts, old_records, takes
 from agent_sandbox.policytools.importing.records import Record, Taken
 from agent_sandbox.policytools.lint.example import requests_beside
 from agent_sandbox.policytools.lint.subject import Finding, Subject
