@@ -7,10 +7,9 @@ from typing import Annotated
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
-from agent_sandbox.cli.steps.secrets.secret_store import ask_store, secrets_of
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store, in_clones, secrets_of
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policytools.unset_secrets import wanted
 from agent_sandbox.problems import Problem, UserError

@@ -9,9 +9,8 @@ from typing import Annotated
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.secrets.clone_secrets import in_clones
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
-from agent_sandbox.cli.steps.secrets.secret_store import ask_store
+from agent_sandbox.cli.steps.secrets.secret_store import ask_store, in_clones
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policytools.unset_secrets import Bound

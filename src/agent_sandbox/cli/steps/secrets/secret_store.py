@@ -1,4 +1,4 @@
-"""Reach the secret store: through the running proxy, or, before the first `up`, in a temporary container."""
+"""Reach a project's secret store, in its proxy or, before the first `up`, in a temporary container; and its clones'."""
 
 import os
 from collections.abc import Callable
@@ -8,9 +8,13 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver, execute, require_running
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
+from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.images import proxy_name
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.project.installed import images_of
+from agent_sandbox.runtime.project.clone_record import clones_of
+from agent_sandbox.runtime.project.installed import images_of, open_project
+from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.proxy.control import tell_stack
 from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
 
@@ -44,3 +48,19 @@ def _build_proxy(project: Project) -> None:
     images = tuple(image for image in images_of(project) if image.name == proxy_name())
     build = build_of(images, extra_ca=Path(extra_ca) if extra_ca else None)
     execute(backend().build(build))
+
+
+def in_clones(project: Project, act: Callable[[Project], object], *, done: str) -> None:
+    """Call `act` with the stack of each clone, and print `done` with their names; warn where it fails."""
+    names = []
+    for clone in clones_of(project.root, os.environ):
+        if not clone.started:  # it has no volumes yet
+            continue
+        try:
+            act(open_project(clone.root, cwd=clone.root))
+            names.append(clone.name)
+        except UserError as error:
+            for problem in error.problems:
+                say(("warning:", "warn"), f" {clone.name}: {problem}")
+    if names:
+        say(f"{done}: {listed(names)}")
