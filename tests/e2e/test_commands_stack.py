@@ -314,6 +314,12 @@ def test_doctor_reports_no_failure_for_a_healthy_stack(claude: Project) -> None:
     }
 
 
+@pytest.mark.nightly
+def test_doctor_downloads_packages_in_a_build(claude: Project) -> None:
+    report = json.loads(claude.sandbox("doctor", "--build", "--json").stdout)
+    assert next(one["status"] for one in report["checks"] if one["name"] == "builds") == "ok"
+
+
 def test_proxy_logs_show_decisions_without_health_checks(claude: Project) -> None:
     claude.curl("http://denied.test/for-the-log")
     time.sleep(0.2)  # the log is written in batches

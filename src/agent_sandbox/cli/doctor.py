@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +11,9 @@ from msgspec import to_builtins
 
 from agent_sandbox.backends.verbs import Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
-from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.options import ExtraCa, Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.execute import driver
+from agent_sandbox.cli.steps.execute import driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.images import registries_image
@@ -25,10 +26,11 @@ from agent_sandbox.runtime.init.build_inputs import build_of
 Build = Annotated[bool, Option(help="Also check that a build can download packages; takes minutes the first time.")]
 
 
-def doctor(*, path: ProjectPath = None, build: Build = False, json: Json = False) -> int:
+def doctor(*, path: ProjectPath = None, build: Build = False, extra_ca: ExtraCa = None, json: Json = False) -> int:
     """Check this machine, and the project if there is one; exit 1 if something needs fixing."""
     machine = Machine(path=path, cwd=Path.cwd(), driver=driver())
-    found, results = examine(machine, (*checks_for(machine), *((BUILDS,) if build else ()))), []
+    tried = Row(name="builds", stage=Stage.START, check=partial(builds, extra_ca=extra_ca), engine=True)
+    found, results = examine(machine, (*checks_for(machine), *((tried,) if build else ()))), []
     for result in found if json else folded(found):
         results.append(result)
         if not json:
@@ -71,18 +73,15 @@ def _verdict(failed: int, *, has_project: bool) -> str:
     return styled(("ready", Status.OK), "" if has_project else " for `agent-sandbox init AGENT`")
 
 
-def builds(machine: Machine) -> CheckResult:
+def builds(machine: Machine, *, extra_ca: Path | None = None) -> CheckResult:
     """Build an image with one package of Debian's, npm's and PyPI's, and remove it; the first time takes minutes."""
-    driver, base = machine.driver, machine.project.base_image if machine.has_project else ""
+    planner, base = machine.driver.planner, machine.project.base_image if machine.has_project else ""
     image = registries_image(datetime.now(UTC).isoformat(), base)
-    build = build_of((image,), extra_ca=None)
+    build = build_of((image,), extra_ca=extra_ca)
     try:
-        driver.execute(driver.planner.build(build))
+        execute(planner.build(build))
     except UserError as error:
         (problem,) = error.problems
         return fail("builds", problem.what, problem.hint)
-    driver.execute(driver.planner.drop(Drop(images=(image.name,))))
+    machine.driver.execute(planner.drop(Drop(images=(image.name,))))
     return ok("builds", "a build can download packages of Debian, npm and PyPI")
-
-
-BUILDS = Row(name="builds", stage=Stage.START, check=builds, engine=True)

@@ -22,6 +22,7 @@ WORDS = (
     ),
     (re.compile(r"/build/install tools\.(?P<what>\w+)"), "installing tools with {what}"),
     (re.compile(r"/build/install-agent (?P<what>\S+)"), "installing {what}"),
+    (re.compile(r"/build/try-registries"), "asking npm and PyPI for a package"),
 )
 RETRY = re.compile(
     r"#\d+ [0-9.]+ npm http fetch \S+ \w+://(?:[^/@\s]*@)?(?P<host>[^/\s]+)\S* "

@@ -126,6 +126,7 @@ def test_counts_but_does_not_name_steps_logged_after_a_later_step_of_their_stage
         ("RUN /build/install packages /build/browser", "installing the browser"),
         ("RUN /build/install packages /build/apt", "installing Debian packages"),
         ("RUN --mount=type=tmpfs,target=/run/install /build/install-agent claude", "installing claude"),
+        ("RUN --mount=type=tmpfs,target=/run/install /build/try-registries", "asking npm and PyPI for a package"),
         ("COPY a b", "COPY a b"),
     ],
 )
