@@ -178,7 +178,7 @@ def test_needs_a_running_stack(project: Path, docker: FakeDocker, capsys: pytest
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def stacked(tmp_path: Path) -> Path:
     """A project with a stack."""
     (tmp_path / "project" / ".devcontainer").mkdir(parents=True)
     (tmp_path / "project" / ".devcontainer" / "docker-compose.yml").touch()
@@ -208,14 +208,14 @@ def test_refuses_paths_that_programs_on_the_host_machine_act_on_in_any_directory
     assert refusal((".claude", "settings.json")).endswith("look at it, then copy it by name")
 
 
-def test_in_a_project_also_refuses_its_protected_paths(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "src").mkdir()
-    assert refusal_below(project, ".")((".vscode",)) == EDITOR
-    assert refusal_below(project, "src")((".vscode",)) == EDITOR
+def test_in_a_project_also_refuses_its_protected_paths(stacked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (stacked / "src").mkdir()
+    assert refusal_below(stacked, ".")((".vscode",)) == EDITOR
+    assert refusal_below(stacked, "src")((".vscode",)) == EDITOR
     # The name `.agents` has a meaning, even if the copied directory has a harmless one.
-    for folder, name in ((project, ".agents"), (project / "src", ".agents"), (project.parent, ".agents")):
+    for folder, name in ((stacked, ".agents"), (stacked / "src", ".agents"), (stacked.parent, ".agents")):
         assert refusal_below(folder, name)(("plugins",)) == AGENT
-    monkeypatch.chdir(project / ".devcontainer")
+    monkeypatch.chdir(stacked / ".devcontainer")
     assert refusal_below(Path(".."), ".Agents")(("plugins",)) == AGENT
 
 
@@ -239,26 +239,26 @@ def test_in_a_project_also_refuses_its_protected_paths(project: Path, monkeypatc
         (".", ""),
     ],
 )
-def test_leaves_out_of_a_directory_what_it_would_leave_out_from_above(project: Path, folder: str, why: str) -> None:
-    (project / "bare.git" / "objects").mkdir(parents=True)
-    (project / "bare.git" / "HEAD").touch()
-    (project / folder).mkdir(parents=True, exist_ok=True)
+def test_leaves_out_of_a_directory_what_it_would_leave_out_from_above(stacked: Path, folder: str, why: str) -> None:
+    (stacked / "bare.git" / "objects").mkdir(parents=True)
+    (stacked / "bare.git" / "HEAD").touch()
+    (stacked / folder).mkdir(parents=True, exist_ok=True)
     for name in (".", "x"):
-        assert refusal_below(project / folder, name)(("a",)) == why
+        assert refusal_below(stacked / folder, name)(("a",)) == why
 
 
-def test_leaves_out_at_any_depth_what_a_shell_acts_on_in_every_directory(project: Path) -> None:
-    refusal = refusal_below(project, ".")
+def test_leaves_out_at_any_depth_what_a_shell_acts_on_in_every_directory(stacked: Path) -> None:
+    refusal = refusal_below(stacked, ".")
     for name in (".envrc", ".envrc.local", "mise.toml", ".mise.toml", ".tool-versions", ".rvmrc", ".shadowenv.d"):
         assert refusal(("sub", "deep", name)).endswith(LOOK), name
     assert refusal(("sub", ".config", "mise.toml")).startswith("may run when a shell on the host enters the directory")
     assert refusal(("sub", "config.toml")) == ""
 
 
-def test_allows_what_the_user_names(project: Path) -> None:
+def test_allows_what_the_user_names(stacked: Path) -> None:
     # `agent-sandbox cp box:/tmp/x/.vscode .`, and with another name for the copy.
-    assert refusal_below(project, ".vscode")(("tasks.json",)) == ""
-    assert refusal_below(project, ".githooks")(("pre-commit",)) == ""
+    assert refusal_below(stacked, ".vscode")(("tasks.json",)) == ""
+    assert refusal_below(stacked, ".githooks")(("pre-commit",)) == ""
 
 
 def test_a_project_in_a_directory_that_programs_act_on_can_be_copied_to(tmp_path: Path) -> None:

@@ -261,13 +261,14 @@ def test_watch_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-@pytest.fixture(autouse=True)
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have 20 columns, and colours only if a test asks."""
     for name, value in (("COLUMNS", "20"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.usefixtures("narrow")
 def test_each_screen_replaces_the_previous_one_and_the_terminal_is_restored() -> None:
     screen = Screen()
     with redrawing(screen) as show:
@@ -277,6 +278,7 @@ def test_each_screen_replaces_the_previous_one_and_the_terminal_is_restored() ->
     assert screen.getvalue() == f"{ENTER}{first}{second}{LEAVE}"
 
 
+@pytest.mark.usefixtures("narrow")
 def test_restores_the_terminal_after_a_failure() -> None:
     screen = Screen()
     with pytest.raises(KeyboardInterrupt), redrawing(screen):
@@ -284,6 +286,7 @@ def test_restores_the_terminal_after_a_failure() -> None:
     assert screen.getvalue() == f"{ENTER}{LEAVE}"
 
 
+@pytest.mark.usefixtures("narrow")
 def test_lines_that_do_not_fit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(Screen, "fileno", lambda _self: 1, raising=False)
