@@ -16,6 +16,7 @@ from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer
 from agent_sandbox.cli.steps.policy.policy_edit import put
 from agent_sandbox.cli.steps.ui.today import Today
 from agent_sandbox.cli.steps.watching.rules import Rules
+from agent_sandbox.cli.steps.watching.stack_ports import Inside, PortInside
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.runtime.proxy.control import ask_socket
@@ -257,6 +258,37 @@ def test_ignores_keys_and_clicks_right_after_the_page_changed(
     gone = "gone: GET https://b.test/: its client left, it was answered elsewhere, or it timed out"
     browser.until(f"{STATUS} === '{gone}'")
     assert len(answers.given) == 2
+
+
+def test_ignores_a_click_on_a_port_right_after_a_question_moved_it(browser: Chromium, made_up: PageStand) -> None:
+    browser.open(made_up.address)
+    browser.value(FREEZE.format(now=10_000))
+    made_up.feed.report_ports(NAME, Inside(ports=(PortInside(port=3000, command="node", arrival=1),)))
+    click = "document.querySelector('#port-list button').click()"
+    browser.until("document.querySelectorAll('#port-list button').length === 1")
+    browser.value(FREEZE.format(now=20_000))
+    made_up.report(open_state(question()))
+    browser.until(f"{QUESTIONS} === 1")
+    browser.value(click)
+    browser.until(f"{STATUS} === 'not sent, because the ports have just changed: look again'")
+    assert made_up.given == []
+    browser.value(FREEZE.format(now=20_700))
+    browser.value(click)
+    while not made_up.given:
+        time.sleep(0.01)
+    assert made_up.given == [("open", 3000, 3000)]
+
+
+def test_a_long_message_moves_no_question(browser: Chromium, made_up: PageStand) -> None:
+    browser.open(made_up.address)
+    made_up.report(open_state(question()))
+    browser.until(f"{QUESTIONS} === 1")
+    top = "document.querySelector('#question-list button').getBoundingClientRect().top"
+    before = browser.value(top)
+    said = "the sandbox ended the relay, so no port of it is open: " + "a b" * 300
+    made_up.feed.report_ports(NAME, Inside(note=said))
+    browser.until(f"{STATUS}.startsWith('{said[:100]}')")
+    assert browser.value(top) == before
 
 
 def test_shows_hostile_text_from_the_sandbox_as_plain_text(browser: Chromium, made_up: PageStand) -> None:

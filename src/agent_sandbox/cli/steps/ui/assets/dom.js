@@ -25,6 +25,17 @@ export function say(text) {
 }
 
 export const SETTLE_MS = 700;
+const moved = new WeakMap(); // when each element last moved
+
+// An element that comes or goes may move those around it.
+export function look(item) {
+  const { top, height } = item.getBoundingClientRect();
+  const place = `${Math.round(top)} ${Math.round(height)}`;
+  if (item.dataset.place !== place) moved.set(item, performance.now());
+  item.dataset.place = place;
+}
+
+export const movedAt = (item) => moved.get(item);
 let closed = () => {};
 
 // Show a dialog. Each button has a text and an action; Escape and the last button only close it. The others do nothing

@@ -3,7 +3,7 @@
 // something else. Those that come later are below, where they move nothing: a stack with many does not hold up the answers
 // of another.
 
-import { SETTLE_MS, button, counted, dialogIsOpen, element, find, foreign, say } from "./dom.js";
+import { SETTLE_MS, button, counted, dialogIsOpen, element, find, foreign, look, movedAt, say } from "./dom.js";
 import { Refused, post } from "./api.js";
 
 const LAYERS = { p: "project", u: "user" };
@@ -18,7 +18,6 @@ let arrived = new Map(); // the number of each question, in the order in which t
 let last = 0;
 let contents = new Map(); // of each stack, as text
 const changed = new Map(); // when those last changed
-const moved = new WeakMap(); // when each element last moved
 let typed = 0; // when a key was last pressed, or the window came to the front
 let until = new Map(); // when each question times out
 let onRule = () => {};
@@ -91,14 +90,6 @@ function draw() {
   items.forEach(look);
 }
 
-// An element that comes or goes may move those around it.
-function look(item) {
-  const { top, height } = item.getBoundingClientRect();
-  const place = `${Math.round(top)} ${Math.round(height)}`;
-  if (item.dataset.place !== place) moved.set(item, performance.now());
-  item.dataset.place = place;
-}
-
 function show_notes(list, notes) {
   const shown = [...list.children].map((child) => child.textContent);
   if (JSON.stringify(shown) !== JSON.stringify(notes)) list.replaceChildren(...notes.map((note) => element("p", {}, foreign(note))));
@@ -160,7 +151,7 @@ function settled(...times) {
 }
 
 // When something last changed that an answer to this group depends on.
-const times = (item, group) => [moved.get(item), changed.get(group.questions[0].stack), choice];
+const times = (item, group) => [movedAt(item), changed.get(group.questions[0].stack), choice];
 
 function clicked(item, group, word) {
   if (settled(...times(item, group))) answer(group, word);
