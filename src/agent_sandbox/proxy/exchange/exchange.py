@@ -104,7 +104,7 @@ class Meter(Struct):
         self.count += len(data)
         if over := self.spend("download", len(data)):
             raise OverBudgetError(over)
-        yield from self._through(self._stages, data) if self.changes else (data,)
+        yield from self._through(self._stages, data)
 
     def rest(self) -> Iterator[bytes]:
         """Yield what was held back until the end of the body, as `pieces` does."""

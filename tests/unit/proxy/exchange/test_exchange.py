@@ -74,6 +74,11 @@ def test_a_meter_copies_the_redacted_body_unless_it_is_too_large() -> None:
     list(meter.pieces(b"x"))
 
 
+def test_a_meter_copies_a_body_that_it_does_not_change() -> None:
+    meter = Meter(copied=bytearray())
+    assert whole(meter, b"a b") == bytes(meter.copied or b"") == b"a b"
+
+
 def test_a_compressed_body_is_counted_compressed_and_redacted_after_decompression() -> None:
     meter = Meter(unpacking=Unpacking(b"deflate"), redactor=Redactor([b"hunter22"]))
     packed = zlib.compress(b"a hunter22 b")
