@@ -279,6 +279,18 @@ def test_ignores_a_click_on_a_port_right_after_a_question_moved_it(browser: Chro
     assert made_up.given == [("open", 3000, 3000)]
 
 
+def test_a_port_can_be_closed_while_the_list_of_ports_changes(browser: Chromium, made_up: PageStand) -> None:
+    browser.open(made_up.address)
+    browser.value(FREEZE.format(now=10_000))
+    opened = PortInside(port=3000, command="node", arrival=1, here=3000)
+    made_up.feed.report_ports(NAME, Inside(ports=(PortInside(port=4000, arrival=2), opened)))
+    browser.until("document.querySelectorAll('#port-list button').length === 2")
+    browser.value("document.querySelectorAll('#port-list button').forEach((button) => button.click())")
+    while not made_up.given:
+        time.sleep(0.01)
+    assert made_up.given == [("close", 3000)]
+
+
 def test_a_long_message_moves_no_question(browser: Chromium, made_up: PageStand) -> None:
     browser.open(made_up.address)
     made_up.report(open_state(question()))
