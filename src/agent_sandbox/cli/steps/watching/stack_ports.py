@@ -22,6 +22,7 @@ from agent_sandbox.runtime.ports.reported import LONGEST, Listening, watch_repor
 
 LOOK_SECONDS = 10.0  # between two looks for an agent container that has started since
 MOST_KEPT = 100  # of a report
+REFUSED_SECONDS = 5.0  # between two notes about refused connections: a page of the sandbox can open thousands
 ARRIVALS = count(1)
 
 
@@ -60,6 +61,7 @@ class StackPorts:
         self._opened: dict[int, Forward] = {}
         self._main: asyncio.Task[None] | None = None
         self._relaying: asyncio.Task[None] | None = None
+        self._quiet_until = 0.0
         self._orders: asyncio.Queue[Callable[[Ports], Awaitable[str]]]
 
     def follow(self) -> None:
@@ -168,7 +170,7 @@ class StackPorts:
                 step.cwd,
                 (),
                 opened=lambda _: None,
-                refused=lambda one: self._tell(f"nothing listens on {one.where}"),
+                refused=self._refused,
                 live=self._obey,
             )
             note = f"the sandbox ended the relay, so no port of it is open{f': {said}' if said else ''}"
@@ -177,6 +179,12 @@ class StackPorts:
         finally:
             self._opened.clear()
         self._tell(note)
+
+    def _refused(self, one: Forward) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._quiet_until:
+            self._quiet_until = now + REFUSED_SECONDS
+            self._tell(f"nothing listens on {one.where}")
 
     async def _obey(self, ports: Ports) -> None:
         while True:

@@ -119,6 +119,29 @@ def test_an_open_port_stays_in_the_list_while_nothing_listens(monkeypatch: pytes
         )
 
 
+def test_refused_connections_do_not_flood_the_user_with_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REFUSED_SECONDS", 1e9)
+    stack = Stack(monkeypatch, prints([]))
+    with stack.followed():
+        stack.until(lambda _: True)
+        stack.ports.open(Forward(here=0, inside=1))
+        (one,) = stack.until(lambda found: found.ports).ports
+
+        def connect() -> None:
+            with (
+                suppress(ConnectionResetError),
+                socket.create_connection(("127.0.0.1", one.here), timeout=60) as client,
+            ):
+                client.recv(1)
+
+        connect()
+        assert stack.until(lambda found: found.note).note == "nothing listens on port 1 of the sandbox"
+        connect()
+        connect()
+        stack.ports.close(one.here)
+        assert stack.until(lambda found: found.note).note == f"closed {one.here}"
+
+
 def test_says_why_no_port_is_open_any_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stack = Stack(monkeypatch, prints([NODE]))
     forged = tmp_path / "relay.py"
