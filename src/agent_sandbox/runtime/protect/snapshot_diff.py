@@ -33,8 +33,8 @@ HARMLESS = re.compile(
 )
 # A value that git treats as an option, a program, or the name of one (`ext::`).
 DOUBTFUL = re.compile(r"\s*[-!]|.*::", re.DOTALL)
-# Into names that no branch has: another refspec overwrites the user's own branches.
-FETCH = re.compile(r"\+?[^:\s]+:refs/(?:remotes|tags)/\S+")
+# Into tags and the remote's own names: another refspec overwrites the user's branches, or what another remote has.
+FETCH = re.compile(r"remote\.(.+)\.fetch\n\+?[^:\s]+:refs/(?:tags|remotes/\1)/\S+")
 # Where git fetches from and pushes to. A push to a local folder runs the hooks in it.
 LEADS = re.compile(r"remote\..+\.(?:push)?url|submodule\..+\.url|branch\..+\.(?:push)?remote")
 ADDRESS = re.compile(
@@ -120,7 +120,7 @@ def _doubtful(settings: Iterable[str], known: Collection[str]) -> list[str]:
 def _is_safe(key: str, value: str, known: Collection[str]) -> bool:
     if LEADS.fullmatch(key) and not (ADDRESS.fullmatch(value) or (key.startswith("branch.") and value in known)):
         return False
-    if key.startswith("remote.") and key.endswith(".fetch") and not FETCH.fullmatch(value):
+    if key.startswith("remote.") and key.endswith(".fetch") and not FETCH.fullmatch(f"{key}\n{value}"):
         return False
     return not DOUBTFUL.match(value)
 

@@ -81,6 +81,7 @@ REFUSED = (
     '[remote "origin"]\n\turl = https://evil.test/\n',
     '[remote "origin"]\n\tpushurl = https://evil.test/\n',
     '[remote "origin"]\n\tfetch = +refs/heads/*:refs/heads/*\n',
+    FORK.replace("remotes/fork", "remotes/origin"),
     '[remote "x"]\n\turl = ext::sh -c evil\n',
     '[remote "x"]\n\turl = /tmp/evil\n',
     '[remote "x"]\n\turl = https://example.com/x\n\tuploadpack = evil\n',
