@@ -65,7 +65,15 @@ class Ports:
         """Listen on the wanted port, or on the next free one above it; return what is open."""
         clients: set[asyncio.StreamWriter] = set()
         is_ours = wanted.here in self._listeners
-        servers, taken = await _listen(partial(self._accept, wanted, clients), wanted)
+        opening = asyncio.create_task(_listen(partial(self._accept, wanted, clients), wanted))
+        try:
+            servers, taken = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The sandbox has ended the relay: asyncio would leave a server open that it has just begun to open.
+            with suppress(UserError):
+                for server in (await opening)[0]:
+                    server.close()
+            raise
         here = servers[0].sockets[0].getsockname()[1]
         self._listeners[here] = _Listener(wanted=wanted, servers=servers, clients=clients)
         return replace(wanted, here=here, taken=taken, is_ours=is_ours)

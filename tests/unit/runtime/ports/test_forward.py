@@ -276,3 +276,17 @@ def test_ends_a_sandbox_process_that_fills_a_pipe(tmp_path: Path, monkeypatch: p
     else:
         with pytest.raises(UserError, match="broke the protocol"):
             asyncio.run(main())
+
+
+def test_a_port_that_opens_while_the_relay_ends_does_not_stay_open() -> None:
+    async def left(steps: int) -> set[str]:
+        ports, port = Ports(cast("Relay", None)), free_port()
+        opening = asyncio.create_task(ports.open(Forward(here=port, inside=1)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        opening.cancel()
+        ports.close_all()
+        await asyncio.gather(opening, return_exceptions=True)
+        return listening_on(port)
+
+    assert [asyncio.run(left(steps)) for steps in range(20)] == [set()] * 20
