@@ -20,9 +20,10 @@ from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.init.own_files import as_listed, remove_ours, without_ours
-from agent_sandbox.runtime.project.clone_record import clone_at
+from agent_sandbox.runtime.project.clone_record import clone_at, clones_of, path_option
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.sources.all_recipes import shared_recipes
 from agent_sandbox.stack.engine import ENGINE
 
@@ -45,7 +46,7 @@ def destroy(  # noqa: PLR0913 - each is an option
     """Remove the stack's containers, networks and volumes, with the agent's state, secrets, audit log and CA.
 
     The project's files stay. `--files` removes those that `init` wrote, with the policy, and its lines in others.
-    `--images` also removes the images, which other projects share, except those that a container uses.
+    `--images` also removes the images, which other projects share, except those that a container uses. Clones stay.
     """
     if orphans:
         return _destroy_orphans(yes=yes, dry_run=dry_run, quiet=quiet)
@@ -90,6 +91,7 @@ def _report(project: Project, things: Mapping[str, Sequence[str]], *, keeps_poli
     _report_images(things.get("images", ()))
     if keeps_policy:
         _report_secrets(project)
+    _report_clones(project)
 
 
 def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
@@ -108,6 +110,13 @@ def _destroy_orphans(*, yes: bool, dry_run: bool, quiet: bool) -> int:
         if not (dry_run or quiet):
             say(f"removed {stack.name}")
     return DONE
+
+
+def _report_clones(project: Project) -> None:
+    with suppress(UserError):  # other commands report a damaged record
+        if clones := clones_of(project.root, os.environ):
+            names, option = [one.name for one in clones], path_option(clones[0].root, os.environ, cwd=Path.cwd())
+            say(f"its clones stay: {listed(names)}; to remove one: agent-sandbox destroy{option}")
 
 
 def _report_secrets(project: Project) -> None:

@@ -15,7 +15,8 @@ from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
-from clone_worlds import commit, with_clone_driver
+from agent_sandbox.stack.naming import stack_name
+from clone_worlds import commit, with_clone_driver, with_clones
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from fake_tty import Person
@@ -176,6 +177,28 @@ def test_removes_a_clone_with_its_record_and_trust_and_lists_commits_not_fetched
     )
     assert (clones_of(project, os.environ), open_store(os.environ).load(made.root)) == ((), None)
     assert not made.root.exists()
+
+
+@pytest.fixture
+def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make two clones of the project, before an engine is faked: this needs git."""
+    with_clones(project, tmp_path_factory.mktemp("clones"), monkeypatch, "fix-1", "fix-2")
+
+
+@pytest.mark.usefixtures("clones", "engine")
+def test_names_the_clones_that_stay_by_names_that_find_them(
+    project: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert exit_code(lambda: destroy(yes=True)) == 0
+    stay = "its clones stay: fix-1, fix-2; to remove one: agent-sandbox destroy --path"
+    assert capsys.readouterr().err.splitlines()[-1] == f"{stay} fix-1"
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert exit_code(lambda: destroy(path=project, yes=True)) == 0
+    found = clones_of(project, os.environ)[0]
+    assert capsys.readouterr().err.splitlines()[-1] == f"{stay} {stack_name(found.title, str(found.root))}"
 
 
 @pytest.mark.parametrize(
