@@ -105,7 +105,8 @@ def unheard(policy: Policy, bound: Bound) -> Iterator[str]:
     wanting = sorted({str(pattern) for secret, pattern, _ in asked if secret == bound.name})
     if not wanting:
         names = ", ".join(sorted({secret for secret, _, _ in asked}))
-        yield f"no rule of the policy injects {bound.name} yet{f'; they inject {names}' if names else ''}"
+        others = f"; they inject {names}" if names else ""
+        yield f"no rule of the policy injects {bound.name} yet{others} (docs/secrets.md)"
         return
     for host in bound.hosts:
         if not any(pattern.matches(host) for secret, pattern, _ in asked if secret == bound.name):

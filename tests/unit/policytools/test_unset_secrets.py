@@ -81,7 +81,7 @@ def test_names_the_service_that_needs_a_secret() -> None:
     [
         ("key", ("b.test", "x.c.test"), []),
         ("key", ("a.test",), ["the policy injects key for *.c.test, b.test, but not for a.test"]),
-        ("kye", ("b.test",), ["no rule of the policy injects kye yet; they inject id, key"]),
+        ("kye", ("b.test",), ["no rule of the policy injects kye yet; they inject id, key (docs/secrets.md)"]),
     ],
 )
 def test_reports_hosts_and_secrets_that_no_rule_uses(
@@ -92,7 +92,9 @@ def test_reports_hosts_and_secrets_that_no_rule_uses(
 
 
 def test_a_policy_without_secrets_lists_no_secret_names(policy_of: PolicyOf) -> None:
-    assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == ["no rule of the policy injects key yet"]
+    assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == [
+        "no rule of the policy injects key yet (docs/secrets.md)"
+    ]
 
 
 def test_a_key_that_signs_commits_has_the_kind_ssh_sign(policy_of: PolicyOf) -> None:

@@ -49,6 +49,12 @@ BUILD_FAULTS = (
         what="`{key}` could not be installed: {words}",
         hint="correct the name or the version in .devcontainer/sandbox.yaml",
     ),
+    # Of `doctor --build`, which asks for pip itself.
+    fault(
+        r"(?P<said>requirement pip \(from versions: none\)|npm error code (?:ECONNREFUSED|ECONNRESET|ETIMEDOUT))",
+        what="a package index does not answer: {said}",
+        hint="check what pip and npm use on this machine: PIP_INDEX_URL, pip.conf, npm_config_registry, .npmrc",
+    ),
 )
 
 

@@ -20,7 +20,14 @@ from agent_sandbox.runtime.host import attached, process
 # Earlier versions label only images on a base of the machine.
 NO_BASE = {BASE_LABEL: ""}
 LINE = re.compile(r"(?P<kind>Container|Network|Volume) +(?P<name>\S+) +(?P<state>[A-Z]\w+)")
-TOLD = {"Started": "started", "Healthy": "ready", "Unhealthy": "unhealthy", "Error": "failed", "Removed": "removed"}
+TOLD = {
+    "Recreated": "recreated",
+    "Started": "started",
+    "Healthy": "ready",
+    "Unhealthy": "unhealthy",
+    "Error": "failed",
+    "Removed": "removed",
+}
 # Announcements and totals, without names of the project.
 TALK = re.compile(r"\s*(Going to remove |Deleted Volumes:|Total reclaimed space: )")
 

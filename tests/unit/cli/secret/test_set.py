@@ -33,7 +33,7 @@ def test_passes_the_value_from_stdin_to_the_proxy_and_stores_it_nowhere_else(run
     assert (answer.code, answer.out) == (0, "")
     assert answer.err == (
         "tracker.token is now injected into requests to api.example.com, b.test where the policy says so\n"
-        "no rule of the policy injects tracker.token yet\n"
+        "no rule of the policy injects tracker.token yet (docs/secrets.md)\n"
     )
     hosts = "--host api.example.com --host b.test"
     expected = f"exec -T proxy {PROGRAM} secret set tracker.token {hosts} --folder /state/secrets"

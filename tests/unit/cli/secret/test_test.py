@@ -61,7 +61,7 @@ def test_prints_the_status_that_the_server_answers_whatever_curl_says(
 
 
 ANSWERS = "the server answers 200, but the.key was not sent"
-UNNAMED = "  hint: no rule of the policy injects the.key yet; they inject its.key\n"
+UNNAMED = "  hint: no rule of the policy injects the.key yet; they inject its.key (docs/secrets.md)\n"
 UNLOGGED = (
     "whether the.key was sent is unknown: the audit log does not show the request\n"
     "  hint: with `inspect: false`, the proxy cannot inject secrets\n"

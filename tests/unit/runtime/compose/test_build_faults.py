@@ -23,6 +23,10 @@ SAID = {
     "E: Unable to locate package nope\nagent-sandbox: packages: E: Unable to locate package nope\n---": (
         "x:1: `packages` could not be installed: E: Unable to locate package nope; correct the name"
     ),
+    "ERROR: Could not find a version that satisfies the requirement pip (from versions: none)": (
+        "x:1: a package index does not answer: requirement pip (from versions: none); check what pip and npm use"
+    ),
+    "npm error code ECONNREFUSED": "x:1: a package index does not answer: npm error code ECONNREFUSED; check what",
     'failed to calculate checksum of ref abc: "/setup.py": not found': (
         "x:1: the Dockerfile copies /setup.py, but the build has no files of the project; fetch"
     ),

@@ -195,6 +195,8 @@ def test_hand_on_passes_on_each_line_of_output_and_explains_a_failure(docker: Fa
     [
         (" Container app-1-proxy-1  Creating", None),
         (" Container app-1-proxy-1  Started", "proxy started"),
+        (" Container app-1-agent-1  Recreated", "agent recreated"),
+        (" Container app-1-agent-1  Recreate", None),
         (" Container app-1-agent-1  Healthy", "agent ready"),
         (" Container app-1-firewall-1  Error", "firewall failed"),
         (" Container other  Removed", "other removed"),
