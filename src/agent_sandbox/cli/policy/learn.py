@@ -14,7 +14,7 @@ from agent_sandbox.backends.verbs import AskProxy, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.audit_log import STDIN, LogFile, Since, read_log, traffic_lines
+from agent_sandbox.cli.steps.audit_log import LogFile, Since, read_log
 from agent_sandbox.cli.steps.execute import backend, driver, require_made, require_running
 from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
 from agent_sandbox.cli.steps.policy.policy_edit import difference, resolve_added
@@ -36,6 +36,7 @@ from agent_sandbox.runtime.policies.learning import Recording, forget_recording,
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import OTHER, ask_stack
 from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.runtime.traffic.wanted import since_time, span
 from agent_sandbox.runtime.trust.trusted_edit import write_trusted
 

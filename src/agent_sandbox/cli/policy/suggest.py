@@ -11,7 +11,7 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.audit_log import STDIN, read_log, traffic_lines
+from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply, put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
@@ -33,6 +33,7 @@ from agent_sandbox.runtime.host.user_dirs import state_directory, state_file
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 
 File = Annotated[Path | None, Argument(help="An audit log, `-` for standard input; by default the running stack's.")]
 Choose = Annotated[bool, Option(help="Ask about each rule, and add those that you accept.")]

@@ -1,11 +1,10 @@
 """Read the audit log for a command: a stack's, or a file."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
+from agent_sandbox.runtime.proxy.traffic import traffic_lines
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, wanted
 from agent_sandbox.stack.containers import LOG, LOG_KEY, PROGRAM, PROXY_USER
@@ -34,10 +34,6 @@ LogFile = Annotated[
     Path | None,
     Option(help="Read this audit log, `-` for standard input; by default the stack's.", name="--file"),
 ]
-STDIN = Path("-")
-# The proxy's own lines are far shorter.
-LONGEST = 1 << 16
-MOST_LINES = 2_000_000
 
 
 def read_log(project: Project, on_line: Callable[[str], None], *argv: str) -> None:
@@ -83,29 +79,3 @@ def each_record(take: Callable[[Record], object], *, file: Path | None, path: Pa
             read(line)
         return
     read_log(open_project(path, cwd=Path.cwd()), read)
-
-
-def traffic_lines(file: Path) -> Iterator[str]:
-    """Yield the lines of a log, `-` for standard input; lines longer than any audit record are left out."""
-    if file == STDIN:
-        yield from _lines(sys.stdin.buffer)
-        return
-    try:
-        with file.open("rb") as log:
-            yield from _lines(log)
-    except OSError as error:
-        hint = "name an audit log: JSON lines, as `agent-sandbox proxy logs --json` prints them"
-        what = f"cannot be read: {(error.strerror or str(error)).lower()}"
-        raise UserError([Problem(where=str(file), what=what, hint=hint)]) from error
-
-
-def _lines(log: BinaryIO) -> Iterator[str]:
-    for _ in range(MOST_LINES):
-        line = log.readline(LONGEST + 1)
-        if not line:
-            return
-        whole = line.endswith(b"\n") or len(line) <= LONGEST
-        while not whole and (rest := log.readline(LONGEST)):
-            whole = rest.endswith(b"\n")
-        if len(line) <= LONGEST:
-            yield line.decode("utf-8", "replace")

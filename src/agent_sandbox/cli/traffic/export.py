@@ -8,10 +8,11 @@ from typing import Annotated
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.audit_log import STDIN, Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
+from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.cli.terminal.output import emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of, read_bytes
+from agent_sandbox.runtime.proxy.traffic import STDIN
 from agent_sandbox.runtime.traffic.har import har as har_of
 from agent_sandbox.runtime.traffic.record import Record
 from agent_sandbox.runtime.traffic.sqlite import MOST_BYTES, Database
