@@ -138,7 +138,7 @@ def asking_npm(environment: Mapping[str, str]) -> Ask:
 
 
 def newest(name: str, package: NpmPackage, ask: Ask) -> Pin:
-    """Return the newest version of the agent `name` from npm; raise UserError if there is no valid answer."""
+    """Return the newest version of the agent `name` on npm; raise UserError if npm does not name one."""
     answer = ask(package)
     if answer is None:
         raise UserError([Problem(where=name, what=NO_NPM, hint=NO_NPM_HINT)])

@@ -108,7 +108,7 @@ class Meter(Struct):
 
     def rest(self) -> Iterator[bytes]:
         """Yield what was held back until the end of the body, as `pieces` does."""
-        stages = self._stages if self.changes else ()
+        stages = self._stages
         for number, part in enumerate(stages, 1):
             if part is not self.unpacking or self.count:
                 yield from self._through(stages[number:], part.end())

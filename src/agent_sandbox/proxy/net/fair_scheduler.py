@@ -16,7 +16,7 @@ from msgspec import Struct
 MUCH_SECONDS = 0.05  # for one read; one of a normal download takes a hundredth of that
 # After so much, no further piece is made in the same turn.
 MOST_BYTES, MOST_SECONDS = 65_536, 0.001
-# After this much work, other tasks get the event loop for as long as it took.
+# After this much work, pause for the time that it took, so other tasks run.
 REST_AFTER_SECONDS = 0.005
 
 

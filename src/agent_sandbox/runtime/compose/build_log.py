@@ -64,7 +64,7 @@ class BuildLog(Struct):
 
 
 def _in_words(step: str) -> str:
-    """Return what a step does, or the step itself if a build file of ours does not have it."""
+    """Describe a step of our own build files in words; return any other step unchanged."""
     found = ((pattern.search(step), words) for pattern, words in WORDS)
     return next((words.format(**match.groupdict()) for match, words in found if match), step)
 

@@ -1,4 +1,4 @@
-"""What `init` wrote into a project, for `destroy --files`: what others wrote stays."""
+"""Remove what `init` wrote into a project, for `destroy --files`, and keep what the user wrote."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -34,9 +34,9 @@ FOLDERS = (f"{Path(POLICY).parent}/{FOLDER}", str(Path(POLICY).parent))
 
 
 def without_ours(project: Project) -> dict[str, str]:
-    """Return, for each file with something of ours, the text without it; if none is left, the file goes.
+    """Return the text that remains of each file that `init` wrote or extended; a file without text is to be removed.
 
-    A policy and a project file go with the user's edits. A devcontainer.json that `init` extended stays as it is.
+    The policy and the project file are removed with the user's edits. A devcontainer.json that `init` extended is kept.
     Raise UserError if a file cannot be read.
     """
     there = {path: text for path in _places(project.root) if (text := read_text(project.root, path)) is not None}
@@ -61,7 +61,7 @@ def _left(path: str, text: str, project: Project) -> str:
 
 
 def _places(root: Path) -> tuple[str, ...]:
-    """Return the paths that may have something of ours."""
+    """Return the paths of all files that `init` may have written or extended."""
     folder = Path(root, FOLDERS[0])
     names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
     exclude = exclude_file(root, None)
@@ -72,7 +72,7 @@ def _places(root: Path) -> tuple[str, ...]:
 
 
 def as_listed(project: Project, left: Mapping[str, str]) -> tuple[str, ...]:
-    """Return these paths, and whether they have something of the user's."""
+    """Return these paths for a list that marks files that stay in part and files that the user edited."""
     texts = {path: read_text(project.root, path) or "" for path, text in left.items() if not text}
     edited = {path for path, text in texts.items() if provenance_of(text) is Provenance.EDITED}
     marks = {path: " (in part)" if text else " (edited)" * (path in edited) for path, text in left.items()}
@@ -80,7 +80,7 @@ def as_listed(project: Project, left: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def remove_ours(project: Project, left: Mapping[str, str]) -> None:
-    """Replace or remove these files, and remove the directories of ours that are empty; raise UserError."""
+    """Rewrite or remove these files, then remove empty directories that `init` made; raise UserError."""
     root, mounted = project.root, read_only_mounts(read_stack_file(project.root))
     write_all(root, {path: text for path, text in left.items() if text})
     for path in (path for path, text in left.items() if not text):

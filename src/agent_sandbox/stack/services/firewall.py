@@ -14,7 +14,7 @@ IMPATIENT = {"net.ipv4.tcp_syn_retries": "1", "net.ipv4.tcp_retries2": "4"}
 
 
 def firewall_service(image: str, where: Addresses) -> Service:
-    """Return the service: an image of ours with another entrypoint, as root, with NET_ADMIN for the rules."""
+    """Return the firewall service, which runs one of our images as root, with NET_ADMIN to set its rules."""
     return Service(
         name="firewall",
         image=image,

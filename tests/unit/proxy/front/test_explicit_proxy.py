@@ -338,7 +338,9 @@ def test_a_decision_holds_until_the_policy_is_replaced(policy: Callable[[str], P
     assert not got.under(policy("domains: [b.test]")).allowed
 
 
-@pytest.mark.parametrize(("target", "port"), [("a.test:22", 22), ("203.0.113.7:443", 443), ("[2001:db8::1]:443", 443)])
+@pytest.mark.parametrize(
+    ("target", "port"), [("a.test:22", 22), ("203.0.113.200:443", 443), ("[2001:db8::1]:443", 443)]
+)
 def test_denies_connect_to_an_unlisted_port_or_address_at_once(
     policy: Callable[[str], Policy], target: str, port: int
 ) -> None:

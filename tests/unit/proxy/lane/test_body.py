@@ -1,4 +1,3 @@
-import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ from agent_sandbox.proxy.net.fair_scheduler import FairScheduler
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 from agent_sandbox.proxy.wire.http1_head import Body as Size
 from agent_sandbox.proxy.wire.http1_head import BodyEnd
+from sleeps import recorded_sleeps
 
 
 class Stream:
@@ -36,16 +36,7 @@ async def whole(body: Body) -> bytes:
 
 
 async def test_discarding_a_body_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    really_sleep, this = asyncio.sleep, asyncio.current_task()
-
-    async def sleep(seconds: float) -> None:
-        if asyncio.current_task() is this:
-            slept.append(seconds)
-        else:  # of a loop that another test has started in a thread
-            await really_sleep(seconds)
-
-    monkeypatch.setattr("asyncio.sleep", sleep)
+    slept = recorded_sleeps(monkeypatch)
     pauses = iter((0.0, 0.5))
     turns = cast("FairScheduler", SimpleNamespace(wait=lambda _took: next(pauses)))
     body = request_body(cast("Any", Stream(b"ab", b"c", b"GET")), 3, line_bytes=10)

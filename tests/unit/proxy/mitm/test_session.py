@@ -45,6 +45,7 @@ from lane_stage import until
 from layer_harness import PLAIN, LetThrough, Wait, hooks_of, without_tls
 from memory_streams import memory_streams
 from packing import PACK
+from sleeps import recorded_sleeps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -364,16 +365,7 @@ async def test_pauses_a_sender_while_too_many_bytes_are_buffered_for_the_other_s
 
 
 async def test_pauses_reading_for_as_long_as_expensive_work_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage, slept = Stage(), []
-    really_sleep, this = asyncio.sleep, asyncio.current_task()
-
-    async def sleep(seconds: float) -> None:
-        if asyncio.current_task() is this:
-            slept.append(seconds)
-        else:  # of a loop that another test has started in a thread
-            await really_sleep(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    stage, slept = Stage(), recorded_sleeps(monkeypatch)
     for took in (0.01, 300.0):
         stage.session._took = took
         await stage.session.drain_writers()

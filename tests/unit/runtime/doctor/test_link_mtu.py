@@ -11,7 +11,7 @@ from capture_server import Capture
 from certificates import make_authority
 
 SRC = Path(subject.__file__).parents[3]
-# A link in a network namespace of its own that drops packets silently; a frame is 14 bytes longer.
+# A link that drops large packets silently, in its own network namespace; a frame is 14 bytes longer.
 ALONE = ("unshare", "--user", "--map-root-user", "--net")
 SMALL = "ip link set lo up mtu 1500; tc qdisc add dev lo root tbf rate 100mbit burst {} limit 1000000"
 PROBING = """

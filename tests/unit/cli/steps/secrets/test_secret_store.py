@@ -45,7 +45,7 @@ def clones(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch:
 
 @pytest.fixture
 def running(clones: dict[str, Path], docker: FakeDocker) -> FakeDocker:
-    """Have the proxies of the project and its clones run, and keep what each of them is told."""
+    """Fake running proxies of the project and its clones, and record what each one receives."""
     assert clones
     docker.says("secret set", script=f"cat >>{docker.folder}/told; echo >>{docker.folder}/told")
     return with_running(docker, "app-")

@@ -1,0 +1,20 @@
+"""Replace `asyncio.sleep` for one task: tests in threads may run other loops at the same time."""
+
+import asyncio
+
+import pytest
+
+
+def recorded_sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the list that gets the seconds of each sleep of the current task, which does not sleep any more."""
+    slept: list[float] = []
+    really_sleep, this = asyncio.sleep, asyncio.current_task()
+
+    async def sleep(seconds: float) -> None:
+        if asyncio.current_task() is this:
+            slept.append(seconds)
+        else:
+            await really_sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return slept
