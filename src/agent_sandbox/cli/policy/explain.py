@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, repeat, zip_longest
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -135,7 +135,7 @@ def as_text(answer: Explanation, *, file: Path, then: str = APPLY, width: int = 
         yield styled((effect, effect), f"  {line}", fixed=True)
         yield from (styled(f"{'':<{lead}}", (answer.carets, effect), fixed=True),) if answer.carets else ()
     yield from columns(
-        (*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file, then))
+        (*why(answer), *_rows("note", answer.notes), *_to_allow(answer.remedy, file, then))
     )
 
 
@@ -143,10 +143,14 @@ def why(answer: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the deciding rule, the other matches and the nearest rules as rows of name and text."""
     by_rule = answer.decision.cause is Cause.RULE
     winner, others = (answer.matched[:1], answer.matched[1:]) if by_rule else ((), answer.matched)
-    yield from (("rule", line) for line in _listed(winner))
+    yield from _rows("rule", _listed(winner))
     yield "because", winner[0].reason if winner else answer.reason
-    yield from (("also", line) for line in _listed(others))
-    yield from (("nearest", line) for miss in answer.misses for line in _miss(miss))
+    yield from _rows("also", _listed(others))
+    yield from _rows("nearest", (line for miss in answer.misses for line in _miss(miss)))
+
+
+def _rows(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return zip(chain([name], repeat("")), lines, strict=False)
 
 
 def _miss(miss: Miss) -> Iterator[str]:
@@ -163,41 +167,37 @@ def _to_allow(remedy: Remedy | None, file: Path, then: str) -> Iterator[tuple[st
     """Yield the ways to allow the request; for git servers and registries the service first, because they need many."""
     if remedy is None:
         return
-    line, services = [*_line(remedy, file)], [*_services(remedy)]
+    line, services = _line(remedy, file, then), [*_services(remedy)]
     first = bool(remedy.git_command or remedy.choices or remedy.package_manager) or any(map(is_source, remedy.services))
-    title = "to allow"
+    ways = [*services, *line] if first else [*line, *services]
     if remedy.git_command:
-        yield title, for_git(remedy.git_command)
-        title = "or"
-    for way in (services, line) if first else (line, services):
-        yield from ((title, text) for text in way)
-        if way and then:
-            yield title, then
-            title, then = "or", ""
-        if way is line and remedy.without:
+        ways.insert(0, (for_git(remedy.git_command),))
+    for place, (way, *where) in enumerate(ways):
+        yield from _rows("or" if place else "to allow", (way, *where, then if where else ""))
+        then = "" if where else then
+        if remedy.without and (way, *where) in line[-1:]:
             yield "but", f"it {WITHOUT.format(remedy.without)}"
     if remedy.in_the_way:
         yield "and" if line else "to allow", remedy.in_the_way
 
 
-def _line(remedy: Remedy, file: Path) -> Iterator[str]:
-    if remedy.line:
-        yield remedy.line
-        # A line that needs quotes in YAML cannot be a `policy allow` command.
-        named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
-        command = f"agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
-        yield styled(f"under `{remedy.section}` in {file}{', or: ' if command else ''}", (command, "command"))
+def _line(remedy: Remedy, file: Path, then: str) -> list[tuple[str, ...]]:
+    """Return the command that allows the request and reloads, and the line to write by hand, each in its lines."""
+    if not remedy.line:
+        return []
+    by_hand = (remedy.line, f"under `{remedy.section}` in {file}")
+    if not (text := _short(remedy)):  # a line that needs quotes in YAML cannot be a `policy allow` command
+        return [by_hand]
+    option = then.removeprefix(APPLY) or ("" if file == POLICY_FILE else f" --policy {quote(str(file))}")
+    return [(styled((f"agent-sandbox policy allow {quote(text)}{option}", "command")),), by_hand]
 
 
-def _services(remedy: Remedy) -> Iterator[str]:
-    for choice in remedy.choices:
-        yield choice.line
-        yield _place_of(choice)
+def _services(remedy: Remedy) -> Iterator[tuple[str, ...]]:
+    yield from ((choice.line, _place_of(choice)) for choice in remedy.choices)
     for service in remedy.services:
-        yield f"- {service}"
-        yield "under `services`, with everything else that it allows"
+        yield f"- {service}", "under `services`, with everything else that it allows"
     if remedy.package_manager:
-        yield f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
+        yield (f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}",)
 
 
 def _place_of(choice: Choice) -> str:
@@ -214,9 +214,7 @@ def _short(remedy: Remedy) -> str:
 
 
 def columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the rows with their names in a column; repeated names are left out."""
-    before = ""
+    """Yield the rows that have a text, with their names in a column."""
     for name, text in rows:
         if text:
-            yield styled("  ", (f"{'' if name == before else name:<8}", "title"), "  ", *parts_of(text))
-            before = name
+            yield styled("  ", (f"{name:<8}", "title"), "  ", *parts_of(text))

@@ -9,10 +9,12 @@ from agent_sandbox.cli.policy.explain import explain
 from agent_sandbox.policy.explain.advice import PLAINLY
 
 LINE = """\
-            under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
+agent-sandbox policy allow '{0}'
+  or        - {0}
+            under `allow` in .devcontainer/policy.yaml
 """
-APPLY = """\
-            under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
+APPLY = f"""\
+{LINE}\
             then: agent-sandbox proxy reload
 """
 
@@ -28,8 +30,7 @@ def test_a_denial_shows_the_nearest_rule_and_a_line_that_would_allow_the_request
         "  because   host api.example.com is allowed, method POST and path /v2/x are not\n"
         "  nearest   policy.yaml:5 (project) allows GET, HEAD api.example.com/v1/...\n"
         "              but not method POST and not path /v2/x\n"
-        "  to allow  - POST https://api.example.com/v2/x?b=1\n"
-        f"{APPLY.format('POST https://api.example.com/v2/x?b=1')}"
+        f"  to allow  {APPLY.format('POST https://api.example.com/v2/x?b=1')}"
     )
     assert capsys.readouterr() == (expected, "")
 
@@ -39,7 +40,9 @@ def test_a_denial_of_another_project_names_the_reload_of_that_project(
 ) -> None:
     root = policy.absolute().parent.parent
     assert exit_code(lambda: explain("post", "https://api.example.com/v2/x", path=root)) == 0
-    assert capsys.readouterr().out.endswith(f"\n            then: agent-sandbox proxy reload --path {root}\n")
+    told = capsys.readouterr().out
+    assert f"  to allow  agent-sandbox policy allow 'POST https://api.example.com/v2/x' --path {root}\n" in told
+    assert told.endswith(f"\n            then: agent-sandbox proxy reload --path {root}\n")
 
 
 def test_explain_without_a_method_explains_a_get(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,11 +57,10 @@ def test_suggests_the_service_of_a_git_server_before_the_line(policy: Path, caps
     expected = (
         "  to allow  - {name: github, repos: [o/n], git: {access: read}}\n"
         "            under `services`\n"
-        "            - github\n"
-        "            under `services`, with everything else that it allows\n"
         "            then: agent-sandbox proxy reload\n"
-        "  or        - GET https://github.com/o/n/info/refs?service=git-upload-pack\n"
-        f"{LINE.format('GET https://github.com/o/n/info/refs?service=git-upload-pack')}"
+        "  or        - github\n"
+        "            under `services`, with everything else that it allows\n"
+        f"  or        {LINE.format('GET https://github.com/o/n/info/refs?service=git-upload-pack')}"
     )
     assert capsys.readouterr().out.endswith(expected)
 
@@ -257,7 +259,9 @@ def test_the_suggested_command_names_another_policy_file(policy: Path, capsys: p
     policy.rename("other policy.yaml")
     assert exit_code(lambda: explain("GET", "https://a.test/", policy=Path("other policy.yaml"))) == 0
     command = "agent-sandbox policy allow 'GET https://a.test/' --policy 'other policy.yaml'"
-    assert f"            under `allow` in other policy.yaml, or: {command}" in capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    assert f"  to allow  {command}" in lines
+    assert "            under `allow` in other policy.yaml" in lines
 
 
 def test_suggests_allowing_npm_for_a_request_from_npm(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,6 +136,9 @@ def policy(tmp_path: Path) -> Path:
 EXPLAIN = ("policy", "explain", "--policy", "policy.yaml")
 
 
+COMMAND = "agent-sandbox policy allow 'POST https://a.test/docs/x' --policy policy.yaml"
+
+
 def test_explain_on_a_real_terminal(policy: Path) -> None:
     shown = on_terminal(*EXPLAIN, "POST", "https://a.test/docs/x", folder=policy.parent, columns=60)
     assert shown.splitlines() == [
@@ -145,9 +148,9 @@ def test_explain_on_a_real_terminal(policy: Path) -> None:
         f"  {BOLD}nearest{END}   policy.yaml:2 (project) allows GET, HEAD",
         "            https://a.test/docs/**",
         "              but not method POST",
-        f"  {BOLD}to allow{END}  - POST https://a.test/docs/x",
-        "            under `allow` in policy.yaml, or:",
-        f"            {BOLD}agent-sandbox policy allow 'POST https://a.test/docs/x' --policy policy.yaml{END}",
+        f"  {BOLD}to allow{END}  {BOLD}{COMMAND}{END}",
+        f"  {BOLD}or{END}        - POST https://a.test/docs/x",
+        "            under `allow` in policy.yaml",
         "            then: agent-sandbox proxy reload",
     ]
 
