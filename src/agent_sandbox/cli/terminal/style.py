@@ -2,7 +2,7 @@
 
 Much of what is printed was written by others: by the agent, a repository, a program. So only parts that a command marks
 are coloured, as in `styled(("deny", "deny"), f" {reason}")`; any other operation gives plain text, without a colour.
-The word itself always says what its colour says.
+The word itself always says what its colour says. Rich would guess what to highlight.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,7 @@
-"""Reject wildcards over a public suffix, below which anyone can register names."""
+"""Reject wildcards over a public suffix, below which anyone can register names.
+
+The list is data of a package that needs no network. Only the first wildcard of a policy loads it (20 ms).
+"""
 
 from functools import cache
 from typing import TYPE_CHECKING

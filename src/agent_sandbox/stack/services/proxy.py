@@ -46,6 +46,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
             Mount(kind=MountKind.TMPFS, target="/tmp", size=64 * MIB, read_only=False),  # noqa: S108 - a container's
         ),
         networks=(Attachment(network="sandbox", address=where.proxy), Attachment(network="egress")),
+        # Always: a policy that names it may be loaded later. The dialler decides what may connect there.
         extra_hosts={MACHINE_NAME: "host-gateway"},
         read_only=True,
         init=True,
