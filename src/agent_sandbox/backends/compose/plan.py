@@ -56,6 +56,7 @@ DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
 PROJECT_LABEL = "com.docker.compose.project"
 # The first step of `docker compose up`: create containers, and recreate those that differ from their service or image.
+# Only Compose can tell: its hash labels do not equal those of `config --hash`, because it replaces `network_mode`.
 CREATE = ("create", "--no-build", "--remove-orphans")
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
 # A container that reaches nothing, can change nothing and leaves nothing. The user follows.
