@@ -4,7 +4,8 @@ A frame is a kind, a flag, a length, and that many bytes. There are frames for d
 end, and what was left out, and none for links, devices, owners or paths: a name is one component. The agent controls
 what the sandbox sends, so the receiver checks everything and counts what it takes.
 
-Neither end follows a symbolic link, not even above the named path: the agent could have put it there.
+Neither end follows a symbolic link, not even above the named path: the agent could have put it there. tar is no choice:
+its readers take headers of any size before a filter sees them, and most of what it can say would have to be refused.
 """
 
 import errno
