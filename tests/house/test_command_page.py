@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS
+from agent_sandbox.cli.framework.commands import GROUPS
 from agent_sandbox.cli.framework.main import command_for
-from command_page import PAGE, page, section
+from command_page import PAGE, PATHS, page, reference, section
 
-PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
+SHARED = reference().partition("## Shared options\n")[2].partition("\n## ")[0]
 
 
 def help_of(path: tuple[str, ...]) -> str:
@@ -22,7 +22,16 @@ def options_in_help(path: tuple[str, ...]) -> set[str]:
 
 
 def options_in_section(path: tuple[str, ...]) -> set[str]:
-    return set(re.findall(r"^\| `(?:-\w, )?(--[a-z-]+)", section(path), re.MULTILINE))
+    lines = section(path).splitlines()
+    own = [name for line in lines if (name := re.match(r"- `(?:-\w, )?(--[a-z-]+).*`: \S", line))]
+    shared = [line for line in lines if line.startswith("- [Shared](#shared-options): ")]
+    return {name[1] for name in own} | {*re.findall(r"`(?:-\w, )?(--[a-z-]+)", "".join(shared))}
+
+
+def test_each_shared_option_is_described_once() -> None:
+    described = re.findall(r"^- (`[^`]+`): \S", SHARED, re.MULTILINE)
+    named = {name for path in PATHS for name in re.findall(r"^- \[Shared\].*", section(path), re.MULTILINE)}
+    assert sorted(described) == sorted({name for line in named for name in re.findall(r"`[^`]+`", line)})
 
 
 def test_command_reference_is_up_to_date() -> None:
@@ -51,10 +60,10 @@ def test_section_lists_every_option_that_help_prints() -> None:
         ("init", "agent-sandbox init [OPTIONS] [AGENT...]"),
         ("logs", "agent-sandbox logs [OPTIONS] [SERVICE...]"),
         ("policy schema", "agent-sandbox policy schema\n```"),
-        ("init", r"| `--ide vscode\|jetbrains\|none` | "),
-        ("init", "| `--dry-run` | "),
-        ("logs", "| `-n, --tail N` | "),
-        ("logs", "| `SERVICE` | "),
+        ("init", "- `--ide vscode|jetbrains|none`: "),
+        ("init", "- `--dry-run`: "),
+        ("logs", "- `-n, --tail N`: "),
+        ("logs", "- `SERVICE`: "),
     ],
 )
 def test_section_shows_arguments_and_options_as_typed(command: str, line: str) -> None:
@@ -65,9 +74,10 @@ def test_section_shows_arguments_and_options_as_typed(command: str, line: str) -
     ("command", "option", "note"),
     [
         ("proxy run", "--policy FILE", "Required."),
-        ("up", "--extra-ca FILE", "Environment variable: `AGENT_SANDBOX_EXTRA_CA`."),
+        ("", "--extra-ca FILE", "Environment variable: `AGENT_SANDBOX_EXTRA_CA`."),
     ],
 )
 def test_section_notes_required_options_and_environment_variables(command: str, option: str, note: str) -> None:
-    (row,) = re.findall(rf"^\| `{option}` \| (.*) \|$", section(tuple(command.split())), re.MULTILINE)
-    assert row.endswith(note)
+    text = section(tuple(command.split())) if command else SHARED
+    (line,) = re.findall(rf"^- `{option}`: (.*)$", text, re.MULTILINE)
+    assert line.endswith(note)
