@@ -29,11 +29,19 @@ MODULE_NAME = re.compile(r"mitmproxy(\.\w+)+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def rows(heading: str) -> list[list[str]]:
-    """Return the cells of each row in the table under a heading."""
-    section = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    table = [line for line in section.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+def section(heading: str) -> str:
+    return PAGE.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def lines(heading: str) -> list[tuple[str, str]]:
+    """Return the items of a section, each with the file that the heading above it names."""
+    found, file = [], ""
+    for line in section(heading).splitlines():
+        if line.startswith("### "):
+            (file,) = code(line)
+        elif line.startswith("- "):
+            found.append((file, line))
+    return found
 
 
 def code(cell: str) -> list[str]:
@@ -129,29 +137,27 @@ def assigned(tree: ast.AST) -> Iterator[str]:
 
 def test_page_lists_the_public_modules_that_are_used() -> None:
     used = {module for tree in SOURCES.values() for module, _ in imported(tree).values()}
-    listed = PAGE.read_text("utf-8").partition("\n## Imports\n")[2].partition("\n| ")[0]
-    assert set(code(listed)) == PUBLIC
+    assert set(code(section("Imports").partition("\n- ")[0])) == PUBLIC
     assert used >= PUBLIC
 
 
 def test_page_lists_each_internal_import() -> None:
-    listed = {code(module)[0]: (set(code(names)), set(code(files))) for module, names, files, _, _ in rows("Imports")}
+    items = re.findall(r"^- (.+): (.+)\n  - in (.+)\n  - \S.+\.$", section("Imports"), re.MULTILINE)
+    listed = {code(module)[0]: (set(code(names)), set(code(files))) for module, names, files in items}
+    assert len(items) == len(lines("Imports"))
     assert listed == internal_imports()
 
 
 def test_page_lists_each_override() -> None:
-    listed = [(code(file)[0], code(ours)[0], code(base)[0]) for file, ours, base, _, _ in rows("Overrides")]
-    assert sorted(listed) == sorted(overrides())
+    matches = [(file, re.fullmatch(r"- `(\S+)` \(`(\w+)`\): \S.+\.", line)) for file, line in lines("Overrides")]
+    assert sorted((file, *match.groups()) for file, match in matches if match) == sorted(overrides())
+    assert None not in {match for _, match in matches}
 
 
 def test_page_lists_each_patch() -> None:
-    listed = [(code(file)[0], code(target)[0]) for file, target, _, _, _ in rows("Patches")]
-    assert sorted(listed) == sorted(patches())
-
-
-def test_no_row_has_an_empty_or_missing_cell() -> None:
-    table = [row for heading in ("Imports", "Overrides", "Patches") for row in rows(heading)]
-    assert [row for row in table if len(row) != 5 or not all(row)] == []
+    matches = [(file, re.fullmatch(r"- `(\S+)`, by \S.+: \S.+\.", line)) for file, line in lines("Patches")]
+    assert sorted((file, match[1]) for file, match in matches if match) == sorted(patches())
+    assert None not in {match for _, match in matches}
 
 
 def test_finds_patches_in_every_form() -> None:
