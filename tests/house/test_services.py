@@ -295,9 +295,11 @@ def test_aliases_of_services_are_unique_and_not_names_of_services() -> None:
     assert sorted({word for word in words if words.count(word) > 1 or word != word.casefold()}) == []
 
 
-def test_the_document_lists_each_service_with_its_title_and_reason() -> None:
-    said = [f"| `{name}` | {layer.spec.title} | {layer.spec.reason} |" for name, layer in SERVICES.items()]
-    assert sorted(said) == sorted(row for row in TABLE.splitlines() if row.startswith("| `"))
+def test_the_document_lists_each_service() -> None:
+    listed = {
+        name for line in TABLE.partition("<!-- end -->")[0].splitlines() for name in re.findall(r"`([a-z-]+)`", line)
+    }
+    assert listed == {*SERVICES, "python", "node", "debian"}
 
 
 @pytest.mark.parametrize("service", SERVICES)
