@@ -98,8 +98,7 @@ def texts() -> dict[Path, str]:
     """Return the page with its generated part as the tables are now."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     shown = {name: encode(SAMPLE).replace("\r\n", " CR LF ") for name, encode in FOUND.items()}
-    rows = [f"| {name} | `{text}` |" for name, text in shown.items()]
-    table = "".join(f"  {row}\n" for row in (f"| encoder | `{SAMPLE}` becomes |", "| --- | --- |", *rows))
+    table = f"  `{SAMPLE}` becomes\n\n" + "".join(f"  - {name}: `{text}`\n" for name, text in shown.items())
     left = "\n  It does not find a secret that is written\n\n" + "".join(f"  - {name}\n" for name in NOT_FOUND)
     return {PAGE: f"{before}{BEGIN}{table}{left}{END}{rest.partition(END)[2]}"}
 
