@@ -134,9 +134,7 @@ def as_text(answer: Explanation, *, file: Path, then: str = APPLY, width: int = 
     else:
         yield styled((effect, effect), f"  {line}", fixed=True)
         yield from (styled(f"{'':<{lead}}", (answer.carets, effect), fixed=True),) if answer.carets else ()
-    yield from columns(
-        (*why(answer), *_rows("note", answer.notes), *_to_allow(answer.remedy, file, then))
-    )
+    yield from columns((*why(answer), *_rows("note", answer.notes), *_to_allow(answer.remedy, file, then)))
 
 
 def why(answer: Explanation) -> Iterator[tuple[str, str]]:
