@@ -24,8 +24,8 @@ NOTHING = (sys.executable, "-P", "-c", "pass")
 EXPLAIN = ("policy", "explain", "GET", "https://api.anthropic.com/")
 # By the arguments: what it is called, its goal, and the directories that are removed before each run.
 COMMANDS = (
-    (("--version",), "`--version`", "3x", ()),
-    (("--help",), "`--help`", "3x", ()),
+    (("--version",), "`--version`", "10x", ()),
+    (("--help",), "`--help`", "10x", ()),
     (("init", "claude"), "`init claude`, the first", "", ("project", "state")),
     (("init", "claude"), "`init claude`", "15x", ()),
     (EXPLAIN, "`policy explain`", "15x", ()),

@@ -28,14 +28,15 @@ main()
 INIT = ("init", "claude")
 EXPLAIN = ("policy", "explain", "GET", "https://api.anthropic.com/")
 CHECK = ("policy", "check")
-# No fast command imports these: parsers of policies and commands, the engine, another way to read files.
-NEVER = frozenset({"typer", "click", "pydantic", "rich", "docker", "mitmproxy", "asyncio", "importlib.resources"})
+# No fast command imports these: parsers of policies, the engine, another way to read files.
+NEVER = frozenset({"pydantic", "rich", "docker", "mitmproxy", "asyncio", "importlib.resources"})
 ENGINE = frozenset({"agent_sandbox.runtime.compose", "agent_sandbox.backends.compose.plan"})
 # `init` needs YAML and templates; the other commands read caches.
 NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.runtime.project.installed"}
 LIMITS = {
-    ("--version",): (12, NO_FILES | {"dataclasses", "pathlib"}),
-    ("--help",): (12, NO_FILES | {"dataclasses", "pathlib"}),
+    ("--version",): (20, NO_FILES),
+    ("--help",): (20, NO_FILES),
+    ("__complete", "po"): (20, NO_FILES),
     EXPLAIN: (111, NO_FILES),
     CHECK: (106, NO_FILES),
     INIT: (158, NEVER | ENGINE | {"agent_sandbox.policy.engine", "agent_sandbox.policy.compiler"}),

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Struct
+from typer import Argument
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Json, NoCache, Quiet
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, short_path
 from agent_sandbox.cli.terminal.style import styled
@@ -33,8 +33,8 @@ class Do(StrEnum):
     CHECK = "check"
 
 
-What = Annotated[Do, Argument(help="list, or check NAME.", metavar="WHAT")]
-Name = Annotated[str | None, Argument(help="The agent to check.", metavar="NAME")]
+What = Annotated[Do, Argument(help="list, or check NAME.")]
+Name = Annotated[str | None, Argument(help="The agent to check.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument, Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, NoCache, ProjectPath, Quiet, Yes
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.trust_gate import find_checked_in, open_known, open_trusted, open_unasked

@@ -3,7 +3,8 @@
 from enum import StrEnum
 from typing import Annotated
 
-from agent_sandbox.cli.framework.parameters import Argument
+from typer import Argument
+
 from agent_sandbox.cli.terminal.output import emit
 
 

@@ -7,12 +7,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument, Option
+
 from agent_sandbox.backends.plan import handed_over
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath, Quiet
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say

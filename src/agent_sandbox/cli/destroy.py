@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.forget_project import forget_project
 from agent_sandbox.cli.terminal.output import emit_lines, say
@@ -30,7 +31,7 @@ from agent_sandbox.stack.engine import ENGINE
 Images = Annotated[bool, Option(help="Also remove the images.")]
 Files = Annotated[bool, Option(help="Also remove what `init` wrote into the project, with your policy.")]
 Orphans = Annotated[bool, Option(help="Remove the stacks whose directory is gone or has another stack.")]
-Yes = Annotated[bool, Option(help="Do not ask.", short="-y")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 def destroy(  # noqa: PLR0913 - each is an option

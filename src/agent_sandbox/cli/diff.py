@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from tempfile import TemporaryFile
 from typing import Annotated
 
+from typer import Argument, Option
+
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clones import chosen_clones, open_clone, uncommitted
 from agent_sandbox.cli.terminal.output import diff_lines, emit_lines
 from agent_sandbox.cli.terminal.style import styled
@@ -17,7 +18,7 @@ from agent_sandbox.runtime.clones.host_repository import HEADS, last_line
 from agent_sandbox.runtime.host.process import TOO_MUCH
 from agent_sandbox.runtime.project.clone_record import Clone
 
-Name = Annotated[str, Argument(help="The clone; may be left out if the project has only one.", metavar="NAME")]
+Name = Annotated[str, Argument(help="The clone; may be left out if the project has only one.")]
 Stat = Annotated[bool, Option(help="Show only which files change, and by how many lines.")]
 MOST_BYTES = 8 << 20
 CUT = "... the rest is not shown; to see all of it: agent-sandbox fetch, then git diff"

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import to_builtins
+from typer import Option
 
 from agent_sandbox.backends.verbs import Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ExtraCa, Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.running_clones import running_clones_or_none
 from agent_sandbox.cli.steps.unprotected_writes import put_off
@@ -20,7 +21,7 @@ from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.stack.engine import ENGINE
 
-All = Annotated[bool, Option(help="Stop all your stacks on this machine.", name="--all")]
+All = Annotated[bool, Option("--all", help="Stop all your stacks on this machine.")]
 
 
 def down(

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument
+
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import attach, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known, open_unasked
 
 # Everything after the command's name belongs to that command, even options.
 CONTEXT = {"allow_interspersed_args": False}
-Command = Annotated[list[str], Argument(help="The command and its arguments.", metavar="COMMAND")]
+Command = Annotated[list[str], Argument(help="The command and its arguments.")]
 
 
 def exec(  # noqa: A001 - the command's name

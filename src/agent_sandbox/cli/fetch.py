@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated
 
+from typer import Argument, Option
+
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.clone_fetch import fetch_clone, fetched_lines
 from agent_sandbox.cli.steps.clones import chosen_clones
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
@@ -14,7 +15,7 @@ from agent_sandbox.runtime.clones.fetch import MOST_BYTES
 from agent_sandbox.runtime.clones.fetched import Fetched, as_json
 from agent_sandbox.stack.limits import LIMITS
 
-Name = Annotated[str, Argument(help="The clone; by default all clones of the project.", metavar="NAME")]
+Name = Annotated[str, Argument(help="The clone; by default all clones of the project.")]
 Most = Annotated[str, Option(help="Fetch at most this much from each clone; by default 2g.", metavar="SIZE")]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from typer import Argument, Option
+
 from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.new_stack_options import Languages, NoDetect, Provider
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
@@ -42,8 +43,7 @@ BUILT_IN = ", ".join(catalogue.known_agents(built_in()))
 Agents = Annotated[
     list[str] | None,
     Argument(
-        help=f"The agents to run in the sandbox: {BUILT_IN}, or your own; by default the project's.",
-        metavar="AGENT",
+        help=f"The agents to run in the sandbox: {BUILT_IN}, or your own; by default the project's.", metavar="AGENT"
     ),
 ]
 
@@ -83,7 +83,7 @@ def init(  # noqa: PLR0913 - each is an option
     no_dotenv: NoDotenv = False,
     gitignore: Annotated[bool, Option(help="List the files that belong only to this machine in .gitignore.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
-    as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write a sandbox into a project: .devcontainer/, which you can check in, and .env.
 

@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument
+
 from agent_sandbox.agents.login import Login
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secrets.keyed_services import named_secret
@@ -27,7 +28,7 @@ from agent_sandbox.runtime.sources.login_document import HostLogin
 from agent_sandbox.runtime.sources.login_host import NoLoginError, current_login
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 
-Agent = Annotated[str, Argument(help="The agent; by default the project's.", metavar="AGENT")]
+Agent = Annotated[str, Argument(help="The agent; by default the project's.")]
 OPTION, KEY = "login", "secret"
 HOUR = 3600
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec.structs import replace
+from typer import Argument, Option
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.proxy.logs import Denied, Json, show_decisions
 from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.cli.terminal.output import emit

@@ -11,11 +11,11 @@ from time import sleep
 from typing import Annotated, Any, TextIO
 
 from msgspec.structs import asdict, replace
+from typer import Option
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Json
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, short_path
 from agent_sandbox.cli.terminal.style import Styled, styled, wants_colour

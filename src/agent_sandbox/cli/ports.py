@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import to_builtins
+from typer import Argument, Option
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import driver, require_agent
 from agent_sandbox.cli.steps.live_ports import (
     PYTHON,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Struct
+from typer import Option
 
 from agent_sandbox.backends.verbs import Destroy, Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, Quiet
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
@@ -29,7 +29,7 @@ from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.engine import ENGINE
 
 WIDEST = 60
-Yes = Annotated[bool, Option(help="Do not ask.", short="-y")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, Option(help="List what would be removed, without removing it.")]
 
 

@@ -7,9 +7,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument, Option
+
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.terminal.output import diff_lines, emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.style import styled

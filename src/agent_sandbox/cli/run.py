@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
+from typer import Argument, Option
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
@@ -17,7 +18,6 @@ from agent_sandbox.backends.verbs import Destroy, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.new_stack_options import Languages, NoDetect, Provider
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import attach, backend, execute
 from agent_sandbox.cli.steps.kept_ports import keep_ports
 from agent_sandbox.cli.steps.sandbox_for_run import sandbox_for_run
@@ -48,13 +48,11 @@ Arguments = Annotated[
     ),
 ]
 CloneOption = Annotated[bool, Option(help="Let the agent work on a clone of the repository, not on your files.")]
-Name = Annotated[str, Option(help="The name of the clone; by default the next free one.", metavar="NAME")]
+Name = Annotated[str, Option(help="The name of the clone; by default the next free one.")]
 Ask = Annotated[bool, Option(help="Ask you, in this terminal, about requests that no rule allows.")]
 AgentAsks = Annotated[bool, Option(help="Let the agent ask for permission as it does outside.")]
 Rm = Annotated[bool, Option(help="Remove the sandbox with its state when the agent ends.")]
-Json = Annotated[
-    bool, Option(help="Run without a terminal; print the agent's output and a summary as JSON.", name="--json")
-]
+Json = Annotated[bool, Option(help="Run without a terminal; print the agent's output and a summary as JSON.")]
 Resume = Annotated[bool, Option(help="Continue the agent's last session.")]
 
 NO_TERMINAL = Problem(

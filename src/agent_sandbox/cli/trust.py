@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.trust_gate import agree, checked_in_root, current_settings, question_of, remember
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
@@ -14,7 +15,7 @@ from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.prompt import Question
 
 Revoke = Annotated[bool, Option(help="Stop trusting the project: you will be asked again.")]
-All = Annotated[bool, Option(help="Print the directories that you trust.", name="--list")]
+All = Annotated[bool, Option("--list", help="Print the directories that you trust.")]
 
 
 def trust(

@@ -7,16 +7,17 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.cli.framework.errors import INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.watching.watched_stacks import chosen_stacks
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.cli.watch import AllOption, AskOption
 from agent_sandbox.problems import Problem, UserError
 
 PACKAGES = ("starlette", "uvicorn")
-OpenOption = Annotated[bool, Option(help="Also open the address in your browser.", name="--open")]
+OpenOption = Annotated[bool, Option("--open", help="Also open the address in your browser.")]
 
 
 def ui(

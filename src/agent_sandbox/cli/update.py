@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec.structs import replace
+from typer import Argument, Option
 
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage
 from agent_sandbox.agents.pin import INTEGRITY, VERSION, Pin, is_newer
@@ -15,7 +16,6 @@ from agent_sandbox.agents.together import sentence
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ExtraCa, ProjectPath, Quiet, Yes
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
+from typer import Option
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ExtraCa, Json, Quiet
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.policy.resolve_services import agent_image
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, table

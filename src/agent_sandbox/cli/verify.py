@@ -6,11 +6,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+from typer import Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled

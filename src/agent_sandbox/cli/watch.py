@@ -10,11 +10,12 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 
+from typer import Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.cli.steps.watching.plain import HELP, Stacks, read_answers
@@ -36,7 +37,7 @@ def _can_answer() -> bool:
 
 AskOption = Annotated[bool, Option(help="Ask about requests that no rule allows, even if the policy does not.")]
 PlainOption = Annotated[bool, Option(help="Print lines, for screen readers and pipes.")]
-AllOption = Annotated[bool, Option(help="All your running stacks, not only this project's.", name="--all")]
+AllOption = Annotated[bool, Option("--all", help="All your running stacks, not only this project's.")]
 
 
 def watch(

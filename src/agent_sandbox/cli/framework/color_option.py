@@ -1,4 +1,4 @@
-"""The option `--color`, which every command takes. Import nothing heavy here."""
+"""The option `--color`, which every command takes."""
 
 from collections.abc import Sequence
 

@@ -1,16 +1,13 @@
 """The table of commands: each name with its one line of help.
 
 The module follows from the name: `policy check` is the function `check` in `cli/policy/check.py`. So `--help` and
-completion need only this table, and a command imports no other command. Import nothing heavy here.
+completion need only this table, and a command imports no other command.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
+from types import ModuleType
 
 PROGRAM = "agent-sandbox"
 SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reaches only what policy.yaml allows."
@@ -141,7 +138,7 @@ OPTIONS_OF_INIT: dict[str, str] = {
 }
 
 
-def with_default(argv: "Sequence[str]") -> list[str]:
+def with_default(argv: Sequence[str]) -> list[str]:
     """Return the arguments with the default command of their group, if they name none.
 
     >>> with_default(["traffic", "--denied"]), with_default(["traffic", "--help"]), with_default(["traffic", "top"])
@@ -153,7 +150,7 @@ def with_default(argv: "Sequence[str]") -> list[str]:
     return [*argv]
 
 
-def with_separator(argv: "Sequence[str]") -> list[str]:
+def with_separator(argv: Sequence[str]) -> list[str]:
     """Return the arguments with the first `--` doubled where the command needs to know where it was.
 
     Parsers drop one. What follows it is for the program that the command starts, so a mistyped word before it is not.
@@ -167,7 +164,23 @@ def with_separator(argv: "Sequence[str]") -> list[str]:
     return [*argv]
 
 
-def load(*path: str) -> "ModuleType":
+def without_help_word(argv: Sequence[str]) -> list[str]:
+    """Return the arguments with `help policy check` written as `policy check --help`."""
+    return [*argv[1:], "--help"] if argv[:1] == ["help"] else [*argv]
+
+
+def unknown_word(argv: Sequence[str]) -> str | None:
+    """Return the error for a command of another program, or for an option that only `init` has."""
+    for words in (" ".join(argv[:1]), " ".join(argv[:2])):
+        if words in OTHER_WORDS:
+            return f"error: unknown command `{words}`\n  hint: {OTHER_WORDS[words]}"
+    match tuple(argv):
+        case (word, option, *_) if word in BUILDING and (hint := OPTIONS_OF_INIT.get(option.partition("=")[0])):
+            return f"error: `{word}` has no option `{option.partition('=')[0]}`\n  hint: {hint}"
+    return None
+
+
+def load(*path: str) -> ModuleType:
     """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
     return import_module(".".join(("agent_sandbox.cli", *map(in_python, path))))
 
@@ -181,7 +194,7 @@ def in_python(name: str) -> str:
     return f"{name}_" if iskeyword(name) else name
 
 
-def command_path(words: "Sequence[str]") -> tuple[str, ...] | None:
+def command_path(words: Sequence[str]) -> tuple[str, ...] | None:
     """Return the command that these words begin with.
 
     >>> command_path(["policy", "check", "--json"]), command_path(["up"]), command_path(["nonsense"])

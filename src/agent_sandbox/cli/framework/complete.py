@@ -1,41 +1,58 @@
-"""Completion candidates that the static table lacks: a command's options, their values, and its arguments."""
+"""Completion candidates: commands, from their table, and a command's options, their values, and its arguments."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from agent_sandbox.cli.framework.color_option import HELP, OPTION, split_color
-from agent_sandbox.cli.framework.commands import command_path, load, with_default
-from agent_sandbox.cli.framework.main import command_for
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path, load, with_default
+from agent_sandbox.cli.framework.main import VERSION_HELP, command_for
+from agent_sandbox.cli.terminal.style import WHENS
+
+COMPLETE = "__complete"
+OPTIONS = {OPTION: HELP, "--help": "Show this message and exit."}
 
 
-def candidates(words: Sequence[str]) -> str:
-    """Return the candidates for the last word, one `name<TAB>help` per line; empty for an unknown command.
+def candidates(words: Sequence[str]) -> list[str]:
+    """Return the candidates for the last word, as `name<TAB>help`; none for an unknown command.
 
     A command's module may define `completions`: it gets the arguments before the last word, and returns words for it.
     """
-    words = with_default(_spaced([*split_color(words[:-1])[0], *words[-1:]]))
+    *before, last = words or [""]
+    if before[-1:] == [OPTION]:
+        return [f"{when}\t" for when in WHENS if when.startswith(last)]
+    words = _spaced([*split_color(before)[0], last])
+    return [f"{name}\t{text}" for name, text in _found(words).items() if name.startswith(words[-1])]
+
+
+def _found(words: Sequence[str]) -> Mapping[str, str]:
+    match words:
+        case [current] if current.startswith("-"):
+            return {"--version": VERSION_HELP} | OPTIONS
+        case [_]:
+            return COMMANDS | {name: text for name, (text, _) in GROUPS.items()}
+        case [group, current] if group in GROUPS and not current.startswith("-"):
+            return GROUPS[group][1]
+    words = with_default(words)
     path = command_path(words[:-1])
-    if path is None:
-        return ""
-    before, current = words[len(path) : -1], words[-1]
+    return _of_command(path, words[len(path) : -1], words[-1]) if path else {}
+
+
+def _of_command(path: tuple[str, ...], before: Sequence[str], current: str) -> Mapping[str, str]:
     options = _options(path)
     name, given, _ = current.partition("=")
     if given and name in options:
-        found = {f"{name}={value}": "" for value in _values(options[name])}
-    elif current.startswith("-"):
-        found = {name: getattr(one, "help", None) or "" for name, one in options.items()}
-        found |= {OPTION: HELP, "--help": "Show this message and exit."}
-    elif before and (option := options.get(before[-1])) and not option.is_flag:
-        found = dict.fromkeys(_values(option), "")
-    else:
-        known: Callable[..., Iterable[str]] = getattr(load(*path), "completions", lambda *_: ())
-        found = dict.fromkeys(known(*_arguments(before, options)), "")
-    return "\n".join(f"{name}\t{text}" for name, text in found.items() if name.startswith(current))
+        return {f"{name}={value}": "" for value in _values(options[name])}
+    if current.startswith("-"):
+        return {name: getattr(one, "help", None) or "" for name, one in options.items()} | OPTIONS
+    if before and (option := options.get(before[-1])) and not option.is_flag:
+        return dict.fromkeys(_values(option), "")
+    known: Callable[..., Iterable[str]] = getattr(load(*path), "completions", lambda *_: ())
+    return dict.fromkeys(known(*_arguments(before, options)), "")
 
 
 def _spaced(words: Sequence[str]) -> list[str]:
     """Return the words without the `=` that bash splits off as a word: `--ide = v` becomes `--ide v`."""
-    *before, last = words or [""]
+    *before, last = words
     return [*(word for word in before if word != "="), "" if last == "=" else last]
 
 

@@ -11,6 +11,7 @@ from agent_sandbox.problems import Problem, UserError
 
 DONE = 0
 FIXABLE = 1
+USAGE = 2
 FAULT = 3
 INTERRUPTED = 130
 

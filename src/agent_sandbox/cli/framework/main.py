@@ -1,36 +1,49 @@
 """Build typer's app from the command table; import only the command that is run."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
-from functools import wraps
-from inspect import Parameter, signature
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NoReturn, get_args, override
+from typing import Annotated, Any, get_args, override
 
 import typer
 import typer.main
-from typer.core import TyperCommand
+from msgspec import Struct
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from agent_sandbox.cli.framework import color_option, static_help
+from agent_sandbox import __version__
+from agent_sandbox.cli.framework import color_option
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, in_python, load
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.terminal.output import emit
+from agent_sandbox.cli.terminal.output import emit, write_lines
 from agent_sandbox.cli.terminal.style import WHENS
 
+VERSION_HELP = "Print the version and exit."
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 BRACES = str.maketrans("", "", "{}")
-TYPE = re.compile(r" <.*>$")
 # Brackets around a placeholder that already shows what is optional and repeated. Where the dots are depends on typer.
 TWICE = re.compile(r"\[(\[.*\])(?:\]\.\.\.|\.\.\.\])")
 
 
-def run(argv: Sequence[str]) -> NoReturn:
-    """Parse the arguments, run the command and exit with its code."""
-    build_app(argv)(args=list(argv), prog_name=PROGRAM)
-    raise SystemExit(0)
+def run(argv: Sequence[str]) -> int | None:
+    """Parse the arguments, run the command and return its exit code."""
+    command: Any = typer.main.get_command(build_app(argv))
+    try:
+        code: int | None = command.main(args=[*argv], prog_name=PROGRAM, standalone_mode=False)
+    except typer.TyperException as error:
+        write_lines(sys.stderr, [_usage_error(error)])
+        return error.exit_code
+    return code
+
+
+def _usage_error(error: Any) -> str:  # noqa: ANN401 - typer does not export the class
+    """Return typer's text for a usage error."""
+    text = StringIO()
+    error.show(text)
+    return text.getvalue().rstrip("\n")
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
@@ -58,24 +71,29 @@ def command_for(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - click's or type
     return command
 
 
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's own interface
+    if asked:
+        emit(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
 def root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", help=static_help.ROOT_OPTIONS["--version"], is_eager=True)
+        bool, typer.Option("--version", help=VERSION_HELP, is_eager=True, callback=_print_version)
     ] = False,
-    color: Annotated[  # noqa: ARG001 - `__main__` takes it away
+    color: Annotated[
         str, typer.Option(color_option.OPTION, help=color_option.HELP, metavar="|".join(WHENS), show_default=False)
     ] = "auto",
 ) -> None:
-    """Handle `--version` among other arguments."""
-    if version:
-        emit(static_help.VERSION)
-        raise typer.Exit
+    """Declare the options of the program itself."""
 
 
 def _app(text: str) -> typer.Typer:
     return typer.Typer(
+        cls=PlainGroup,
         help=text,
+        no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -95,58 +113,70 @@ def _context(module: ModuleType | None) -> dict[str, Any]:
     return {**CONTEXT, **extra}
 
 
-def _guarded(function: Callable[..., int | None]) -> Callable[..., NoReturn]:
+def _guarded(function: Callable[..., int | None]) -> Callable[..., int]:
     """Wrap a command: turn what it raises into an exit code before typer handles it."""
 
     @wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401 - the command's own signature
-        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
+    def guarded(*args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - the command's own signature
+        return exit_code(lambda: function(*args, **kwargs))
 
-    declared = signature(function)
-    parameters = [parameter.replace(annotation=_typers(parameter)) for parameter in declared.parameters.values()]
-    guarded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    vars(guarded)["__signature__"] = declared.replace(parameters=parameters)
     return guarded
-
-
-def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
-    """Return a parameter's annotation for typer."""
-    match get_args(parameter.annotation):
-        case (kind, Argument(help=text, metavar=metavar)):
-            return Annotated[
-                kind, typer.Argument(help=text, **_choice(kind) | {"metavar": metavar or parameter.name.upper()})
-            ]
-        case (kind, Option() as option):
-            called = {} if kind is bool else {"metavar": option.metavar or _called(kind, parameter.name)}
-            bounds = {} if option.least is None else {"min": option.least}
-            how = {**called, **_choice(kind), **bounds, "envvar": option.envvar or None}
-            return Annotated[kind, typer.Option(*option.words(parameter.name), help=option.help, **how)]
-    return parameter.annotation
-
-
-def _called(kind: Any, name: str) -> str:  # noqa: ANN401 - an annotation
-    """Return the placeholder for an option's value in the help."""
-    return "FILE" if Path in (kind, *get_args(kind)) else name.upper()
-
-
-def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation
-    """Return the parser and metavar for an enum; our own error text, because typer's varies by version."""
-    enum = next((one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Enum)), None)
-    if enum is None:
-        return {}
-    words = [str(one.value) for one in enum]
-
-    def parse(text: str | Enum) -> Enum:
-        try:
-            return enum(text)
-        except ValueError:
-            raise typer.BadParameter(f"{str(text)!a} is not one of {', '.join(words)}") from None
-
-    return {"parser": parse, "metavar": "|".join(words)}
 
 
 def _unasked() -> None:
     """Do nothing: a placeholder for a command that is not run."""
+
+
+class Conversion(Struct, frozen=True):
+    """Converts the words of a parameter by calling its type.
+
+    Typer makes a pydantic validator for each, and importing pydantic takes longer than importing typer.
+    """
+
+    kind: Callable[[Any], object]
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - typer's own interface
+        """Return the value, or the list of values, of a parameter."""
+        if param.multiple or param.nargs == -1:
+            return [self._converted(word, param, ctx) for word in value or ()]
+        return None if value is None else self._converted(value, param, ctx)
+
+    def _converted(self, word: Any, param: Any, ctx: Any) -> object:  # noqa: ANN401 - the same
+        try:
+            return self.kind(word)
+        except ValueError:
+            words = ", ".join(one.value for one in param.type_descriptor.choices)
+            raise typer.BadParameter(f"{word!a} is not one of {words}", ctx=ctx, param=param) from None
+
+
+def _plain[Parameters: Iterable[Any]](parameters: Parameters) -> Parameters:
+    """Name values as the reference does, give no flag an opposite, and convert simple types without pydantic."""
+    for one in parameters:
+        declared, is_option = one.type_descriptor, one.param_type_name == "option"
+        kind = (get_args(declared.annotation) or (declared.annotation,))[0]
+        choices = [choice.value for choice in declared.choices or ()]
+        shown = ("|".join(choices) or ("FILE" if kind is Path else "")) if is_option else ""
+        one.metavar = one.metavar or shown or one.name.upper()
+        one.secondary_opts = []  # no `--no-quiet` beside `--quiet`
+        if choices or kind in (bool, str, Path):
+            one.get_runtime_param = partial(Conversion, kind)
+        if not is_option:
+            one.get_help_record = partial(_argument_help, one)
+    return parameters
+
+
+def _argument_help(argument: TyperArgument, ctx: Any) -> tuple[str, str]:  # noqa: ANN401 - typer's own class
+    """Return an argument's name and help without typer's type and `[required]`."""
+    _, text = TyperArgument.get_help_record(argument, ctx) or ("", "")
+    return str(argument.metavar), text.removesuffix("[required]").rstrip()
+
+
+class PlainGroup(TyperGroup):
+    """Converts its options without pydantic."""
+
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
 
 
 class PlainCommand(TyperCommand):
@@ -154,6 +184,14 @@ class PlainCommand(TyperCommand):
 
     The error about a missing argument or option ends with its help.
     """
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's own
+        super().__init__(**settings)
+        _plain(self.params)  # which completion and the reference read
+
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -167,17 +205,3 @@ class PlainCommand(TyperCommand):
     @override
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [TWICE.sub(r"\1", piece.translate(BRACES)) for piece in super().collect_usage_pieces(ctx)]
-
-    @override
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        tables: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
-        for parameter in self.get_params(ctx):
-            if record := parameter.get_help_record(ctx):
-                tables[parameter.param_type_name].append(record)
-        arguments = [
-            (TYPE.sub("", name), text.removesuffix("[required]").rstrip()) for name, text in tables["argument"]
-        ]
-        for title, rows in (("Arguments", arguments), ("Options", tables["option"])):
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)

@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from agent_sandbox.cli.framework.parameters import Option
+from typer import Option
+
 from agent_sandbox.projectfile.languages import LANGUAGES
 
 Languages = Annotated[
     str | None,
     Option(
+        "--with",
         help=f"Languages to install, such as node,go: {', '.join(LANGUAGES)}. A new project gets those of its files.",
-        name="--with",
     ),
 ]
 NoDetect = Annotated[bool, Option(help="Ignore package.json, pyproject.toml and so on: add no services or languages.")]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.cli.framework.parameters import Argument, Option
+from typer import Argument, Option
 
 ProjectPath = Annotated[
     Path | None,
@@ -14,22 +14,22 @@ ProjectPath = Annotated[
 ]
 PolicyArgument = Annotated[Path | None, Argument(help="The policy file; by default the project's.")]
 PolicyOption = Annotated[Path | None, Option(help="The policy file; by default the project's.")]
-Json = Annotated[bool, Option(help="Print JSON.", name="--json")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Yes = Annotated[
     str,
     Option(help="Trust the project's settings without asking if this is their fingerprint.", metavar="FINGERPRINT"),
 ]
 DryRun = Annotated[bool, Option(help="Print what would be done, without doing it.")]
-Quiet = Annotated[bool, Option(help="Print only errors.", short="-q")]
-Following = Annotated[bool, Option(help="Keep printing new lines.", short="-f")]
-Tail = Annotated[int | None, Option(help="Print only the last N lines.", short="-n", metavar="N", least=0)]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.")]
+Following = Annotated[bool, Option("--follow", "-f", help="Keep printing new lines.")]
+Tail = Annotated[int | None, Option("--tail", "-n", help="Print only the last N lines.", metavar="N", min=0)]
 NoCache = Annotated[bool, Option(help="Build every step again, without the cache.")]
 ExtraCa = Annotated[
     Path | None,
     Option(
         help="A CA to trust during the build, for an upstream proxy that intercepts TLS; no image contains it. By "
         "default the `ca` of your own policy, which requests trust, too.",
-        envvar="AGENT_SANDBOX_EXTRA_CA",
         metavar="FILE",
+        envvar="AGENT_SANDBOX_EXTRA_CA",
     ),
 ]

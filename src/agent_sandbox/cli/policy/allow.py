@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
+from typer import Argument
+
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.policy.policy_edit import METHODS, NoReload, Url, add_rule
 from agent_sandbox.policy.decision import Effect
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import to_builtins
+from typer import Argument, Option
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled

@@ -8,8 +8,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
+from typer import Argument, Option
+
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import parts_of, styled

@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument
+
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.text.decoding import decode_policy

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Struct
+from typer import Argument, Option
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.audit_log import LogFile, Since, read_log
 from agent_sandbox.cli.steps.execute import backend, driver, require_made, require_running
 from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
@@ -49,7 +49,7 @@ class Do(StrEnum):
 
 
 What = Annotated[Do, Argument(help="`start` recording, or `stop` and choose what to write.")]
-All = Annotated[bool, Option(help="With stop: write all entries that carry no warning, without asking.", name="--all")]
+All = Annotated[bool, Option("--all", help="With stop: write all entries that carry no warning, without asking.")]
 AllowFor = Annotated[
     str | None,
     Option(

@@ -5,9 +5,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from typer import Argument, Option
+
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.options import DryRun, Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
@@ -38,10 +39,8 @@ Second = Annotated[
     str | None, Argument(help="For diff, the newer version; by default the one that this program ships.")
 ]
 Third = Annotated[str | None, Argument(help="For diff, the one service to compare.")]
-From = Annotated[Path | None, Option(help="For resolve: one more configuration file of the tool.", name="--from")]
-Project = Annotated[
-    bool, Option(help="For resolve: include hosts that only the project's files name.", name="--from-project")
-]
+From = Annotated[Path | None, Option("--from", help="For resolve: one more configuration file of the tool.")]
+Project = Annotated[bool, Option(help="For resolve: include hosts that only the project's files name.")]
 Force = Annotated[bool, Option(help="For resolve: replace a file that was edited.")]
 
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from typer import Argument, Option
+
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.policy.policy_edit import how_to_apply, put, put_service
 from agent_sandbox.cli.steps.policy.policy_file import named_policy

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec.structs import replace
+from typer import Option
 
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.policy.explain import columns, why
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.execute import require_running
@@ -16,7 +17,7 @@ from agent_sandbox.cli.terminal.output import emit, emit_lines
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.decisions import read_line
 
-Json = Annotated[bool, Option(help="Print the audit records, one JSON object per line.", name="--json")]
+Json = Annotated[bool, Option(help="Print the audit records, one JSON object per line.")]
 Denied = Annotated[bool, Option(help="Show only denied requests.")]
 
 

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report, require_loaded
 from agent_sandbox.cli.terminal.output import emit_json
 from agent_sandbox.runtime.proxy.control import ask_socket

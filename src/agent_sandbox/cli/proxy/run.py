@@ -5,17 +5,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.cli.framework.parameters import Option
+from typer import Option
+
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import become
 
 PolicyFile = Annotated[Path, Option(help="The policy file.", metavar="FILE")]
 Layer = Annotated[
     list[str] | None,
-    Option(
-        help="Another layer, `user` or `organisation`, lowest first; may be repeated.",
-        metavar="NAME=FILE",
-    ),
+    Option(help="Another layer, `user` or `organisation`, lowest first; may be repeated.", metavar="NAME=FILE"),
 ]
 Listen = Annotated[str, Option(help="The address to listen on; port 0 picks a free port.", metavar="ADDR:PORT")]
 State = Annotated[Path, Option(help="The directory for the CA, the audit log and the control socket.", metavar="DIR")]

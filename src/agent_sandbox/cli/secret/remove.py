@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store, in_clones, secrets_of

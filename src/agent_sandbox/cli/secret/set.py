@@ -5,11 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secrets.secret_sources import Source, TimeToLive, store
@@ -22,15 +21,15 @@ from agent_sandbox.runtime.policies.layers import load_here
 # Accepted here only to be rejected below: typer's own error would print the value.
 CONTEXT = {"allow_extra_args": True}
 completions = named_secrets
-Name = Annotated[str, Argument(help="The secret's name in the policy.", metavar="NAME")]
+Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 Hosts = Annotated[
     list[str],
-    Option(help="A host that the secret may be sent to, by its exact name; may be repeated.", metavar="HOST"),
+    Option(help="A host that the secret may be sent to, by its exact name; may be repeated."),
 ]
 
 
 def set(  # noqa: A001, PLR0913 - its name, and its options
-    context: typer.Context,
+    context: Context,
     name: Name,
     *,
     host: Hosts,

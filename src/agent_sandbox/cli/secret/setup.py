@@ -4,8 +4,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
+from typer import Argument, Option
+
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy.policy_edit import put_options
 from agent_sandbox.cli.steps.policy.policy_file import find_policy
 from agent_sandbox.cli.steps.policy.reload_policy import take_effect
@@ -23,7 +24,7 @@ from agent_sandbox.problems import Problem, UserError
 
 Service = Annotated[
     str,
-    Argument(help="The service, such as `openai`, `gemini` or `github`.", metavar="SERVICE"),
+    Argument(help="The service, such as `openai`, `gemini` or `github`."),
 ]
 Repo = Annotated[
     list[str] | None,

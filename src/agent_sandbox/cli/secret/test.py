@@ -8,10 +8,11 @@ from time import sleep
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
+from typer import Argument, Option
+
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.audit_log import read_log
 from agent_sandbox.cli.steps.execute import driver, require_running
 from agent_sandbox.cli.steps.policy.policy_file import shown
@@ -29,7 +30,7 @@ from agent_sandbox.runtime.traffic.record import Record, read_record
 
 completions = named_secrets
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
-Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.", metavar="URL")]
+Url = Annotated[str, Option(help="The URL to request, if the secret is not the key of a service.")]
 SECONDS = 20
 REFUSED = frozenset({401, 403})
 UNCOMPARED = "note: the audit log has no queries, so a program in the sandbox could have sent another one"

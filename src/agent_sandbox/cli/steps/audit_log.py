@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec.structs import replace
+from typer import Option
 
 from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskImage, ReadTraffic
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, not_running
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -32,7 +32,7 @@ Method = Annotated[str | None, Option(help="Only these methods: `POST`, or `POST
 Denied = Annotated[bool, Option(help="Only denied requests.")]
 LogFile = Annotated[
     Path | None,
-    Option(help="Read this audit log, `-` for standard input; by default the stack's.", name="--file"),
+    Option(help="Read this audit log, `-` for standard input; by default the stack's."),
 ]
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.cli.terminal.output import emit_json, say
 from agent_sandbox.problems import Problem, UserError

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import to_builtins
 from msgspec.structs import replace
+from typer import Option
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.cli.terminal.output import Cell, emit, emit_lines, say, table
 from agent_sandbox.cli.terminal.style import Styled
@@ -22,9 +22,7 @@ REQUEST = HEADINGS.index("REQUEST")
 STYLES = {"allow": "allow", "deny": "deny"}
 NOTHING = "no such requests in the audit log"
 
-Limit = Annotated[
-    int | None, Option(help=f"The last N; by default {SHOWN}, all with --json.", name="--limit", metavar="N", least=1)
-]
+Limit = Annotated[int | None, Option(help=f"The last N; by default {SHOWN}, all with --json.", metavar="N", min=1)]
 
 
 def list(  # noqa: A001, PLR0913 - the command's name; each is an option

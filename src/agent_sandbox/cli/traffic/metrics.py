@@ -8,9 +8,10 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.cli.framework.errors import DONE
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import LogFile, each_record
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policy.text import safe_repr

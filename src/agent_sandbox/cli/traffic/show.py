@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from msgspec import to_builtins
+from typer import Argument
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.audit_log import LogFile, each_record
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import Styled, styled
@@ -21,7 +21,7 @@ FEWEST_DIGITS = 4
 ID = re.compile(f"[0-9a-f]{{{FEWEST_DIGITS},{ID_DIGITS}}}")
 MOST = 10  # records with the same beginning of an ID
 
-Wanted = Annotated[str, Argument(help="The ID as `agent-sandbox traffic` lists it, or its first digits.", metavar="ID")]
+Wanted = Annotated[str, Argument(help="The ID as `agent-sandbox traffic` lists it, or its first digits.")]
 
 
 def show(id: Wanted, *, file: LogFile = None, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A002 - as typed

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import unquote
 
+from typer import Option
+
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.following import follow
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from msgspec import to_builtins
+from typer import Option
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, table
 from agent_sandbox.cli.traffic.list import NOTHING
@@ -18,7 +18,7 @@ SHOWN = 20
 HEADINGS = ("HOST", ">REQUESTS", ">DENIED", ">SENT", ">RECEIVED", "LAST")
 
 SortBy = Annotated[By, Option(help="Sort by this total.")]
-Limit = Annotated[int, Option(help="Show only N hosts.", name="--limit", metavar="N", least=1)]
+Limit = Annotated[int, Option(help="Show only N hosts.", metavar="N", min=1)]
 
 
 def top(  # noqa: PLR0913 - each is an option

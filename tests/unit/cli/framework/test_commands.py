@@ -1,10 +1,14 @@
+import re
+
 from agent_sandbox.cli.framework.commands import (
     COMMANDS,
     GROUPS,
     command_path,
     in_python,
     load,
+    unknown_word,
     with_default,
+    without_help_word,
 )
 from agent_sandbox.cli.framework.main import command_for
 from table_tests import each
@@ -62,3 +66,35 @@ def test_recognises_a_command_by_its_first_words(words: tuple[str, ...], expecte
 )
 def test_a_group_may_have_a_default_command(words: list[str], expected: list[str]) -> None:
     assert with_default(words) == expected
+
+
+@each(
+    ("argv", "expected"),
+    [
+        (["help"], ["--help"]),
+        (["help", "policy"], ["policy", "--help"]),
+        (["help", "policy", "check"], ["policy", "check", "--help"]),
+        (["policy", "help"], ["policy", "help"]),
+        (["init", "help"], ["init", "help"]),
+        ([], []),
+    ],
+)
+def test_help_before_a_command_is_its_help_option(argv: list[str], expected: list[str]) -> None:
+    assert without_help_word(argv) == expected
+
+
+@each("word", ["attach", "ps", "restart", "start", "stop"])
+def test_a_command_of_another_program_names_ours(word: str) -> None:
+    text = unknown_word([word, "x"]) or ""
+    assert text.startswith(f"error: unknown command `{word}`\n  hint: agent-sandbox ")
+    assert command_path([word]) is None
+    named = re.findall("agent-sandbox ([a-z]+)", text)
+    assert named
+    assert all(name in {*COMMANDS, *GROUPS} for name in named)
+
+
+@each("option", ["--base-image", "--base-image=debian:13"])
+def test_an_option_that_only_init_has_names_what_to_use(option: str) -> None:
+    expected = "error: `up` has no option `--base-image`\n  hint: agent-sandbox init --base-image IMAGE sets it for"
+    assert (unknown_word(["up", option, "x"]) or "").startswith(expected)
+    assert {unknown_word(argv) for argv in (["init", option], ["exec", option], ["up", "-q", option], [])} == {None}

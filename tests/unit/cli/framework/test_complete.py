@@ -6,12 +6,37 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.complete import candidates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.recorded import Ide
+from table_tests import each
 
 POLICY = "services: [{name: github, repos: [o/r], git: {access: read, auth: {secret: github.push}}}]\n"
 
 
 def names(*words: str) -> list[str]:
-    return [line.split("\t")[0] for line in candidates(words).splitlines()]
+    return [line.split("\t")[0] for line in candidates(words)]
+
+
+@each(
+    ("words", "expected"),
+    [
+        (["in"], ["init"]),
+        (["p"], ["ports", "prune", "policy", "project", "proxy"]),
+        (["proxy", ""], ["run", "reload", "restart", "logs"]),
+        (["policy", "ch"], ["check"]),
+        (["--v"], ["--version"]),
+        (["-"], ["--version", "--color", "--help"]),
+        (["--color", ""], ["auto", "always", "never"]),
+        (["status", "--color", "n"], ["never"]),
+        (["--color", "never", "ini"], ["init"]),
+        (["--color=never", "policy", "ch"], ["check"]),
+        (["zzz"], []),
+    ],
+)
+def test_names_are_completed(words: list[str], expected: list[str]) -> None:
+    assert names(*words) == expected
+
+
+def test_a_command_is_completed_with_its_help() -> None:
+    assert candidates(["dow"]) == ["down\tStop the stack; keep its state and history."]
 
 
 def test_completes_agents() -> None:
@@ -22,11 +47,11 @@ def test_completes_agents() -> None:
 
 
 def test_options_of_a_command_are_completed_with_their_help() -> None:
-    assert candidates(["init", "claude", "--for"]) == "--force\tReplace generated files even if they were edited."
+    assert candidates(["init", "claude", "--for"]) == ["--force\tReplace generated files even if they were edited."]
     assert names("init", "--d") == ["--detect", "--dotenv", "--dry-run"]
 
 
-@pytest.mark.parametrize("words", [(), ("",), ("nonsense", ""), ("policy", "nonsense", "")])
+@pytest.mark.parametrize("words", [("nonsense", ""), ("policy", "nonsense", ""), ("policy", "--")])
 def test_offers_nothing_without_a_command(words: tuple[str, ...]) -> None:
     assert names(*words) == []
 

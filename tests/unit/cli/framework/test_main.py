@@ -6,10 +6,10 @@ from typing import Annotated
 
 import pytest
 import typer
+from typer import Argument, Option
 
 from agent_sandbox.cli.framework import main
-from agent_sandbox.cli.framework.main import PlainCommand, _guarded
-from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.framework.main import PlainCommand
 from agent_sandbox.problems import Problem, UserError
 
 
@@ -18,9 +18,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object], *arg
     module = types.ModuleType("agent_sandbox.cli.version")
     vars(module)["version"] = function
     monkeypatch.setitem(sys.modules, "agent_sandbox.cli.version", module)
-    with pytest.raises(SystemExit) as left:
-        main.run(["version", *argv])
-    return int(left.value.code or 0)
+    return main.run(["version", *argv]) or 0
 
 
 def test_user_errors_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +64,7 @@ def test_a_command_is_found_for_completion() -> None:
 
 def sample(
     method: Annotated[str, Argument(help="GET, POST, ...")],
-    files: Annotated[list[Path], typer.Argument(help="Some files.", metavar="FILE")],
+    files: Annotated[list[Path], Argument(help="Some files.", metavar="FILE")],
     other: Annotated[Path | None, Argument(help="One more.")] = None,
     *,
     count: Annotated[str, Option(help="How many.")] = "1",
@@ -98,7 +96,7 @@ Options:
 
 def call(command: Callable[..., None], *argv: str) -> None:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(cls=PlainCommand)(_guarded(command))
+    app.command(cls=PlainCommand)(command)
     with pytest.raises(SystemExit):
         app(args=[*argv], prog_name="sample")
 

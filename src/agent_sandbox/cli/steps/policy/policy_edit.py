@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from agent_sandbox.cli.framework.parameters import Argument, Option
+from typer import Argument, Option
+
 from agent_sandbox.cli.steps.policy.policy_file import named_policy
 from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say
 from agent_sandbox.policy.decision import Effect

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated
 
+from typer import Option
+
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.cli.steps.secrets.secret_store import ask_store, in_clones
 from agent_sandbox.cli.terminal.output import say
@@ -24,10 +25,9 @@ from agent_sandbox.runtime.sources.value import MOST, Fetched, faults, without_l
 Source = Annotated[
     str,
     Option(
+        "--from",
         help="Where to fetch the value, at each start and `secret sync`: a command, env:NAME, file:PATH or "
         "keyring:SERVICE/USERNAME.",
-        name="--from",
-        metavar="SOURCE",
     ),
 ]
 
