@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from agent_sandbox.agents import catalogue
-from agent_sandbox.cli.framework.new_stack_options import Languages, NoDetect, Provider
+from agent_sandbox.cli.framework.options import Languages, NoDetect, Provider
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError

@@ -16,8 +16,7 @@ from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
-from agent_sandbox.cli.framework.new_stack_options import Languages, NoDetect, Provider
-from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
+from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Languages, NoDetect, ProjectPath, Provider, Quiet, Yes
 from agent_sandbox.cli.steps.execute import attach, backend, execute
 from agent_sandbox.cli.steps.kept_ports import keep_ports
 from agent_sandbox.cli.steps.sandbox_for_run import sandbox_for_run

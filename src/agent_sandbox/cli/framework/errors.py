@@ -1,13 +1,16 @@
 """Exit codes: 0 done, 1 the user can fix it, 2 usage error (from typer), 3 a bug, 130 interrupted."""
 
 import os
+import platform
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from agent_sandbox import __version__
 from agent_sandbox.cli.terminal.output import say, say_problems
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.user_dirs import state_directory
 
 DONE = 0
 FIXABLE = 1
@@ -38,13 +41,11 @@ def exit_code(call: Callable[[], int | None]) -> int:
 
 def write_fault(error: Exception) -> Path:
     """Write the traceback to a new file under the state directory (or the temporary one) and return its path."""
-    import platform  # noqa: PLC0415 - imported only for a bug report
-    import tempfile  # noqa: PLC0415
-    import traceback  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415 - imported only for a bug report
 
     heading = f"agent-sandbox {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     text = heading + "".join(traceback.format_exception(error))
-    for folder in (_state_directory() / "faults", Path(tempfile.gettempdir())):
+    for folder in (state_directory(os.environ) / "faults", Path(tempfile.gettempdir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix="fault-", suffix=".log", dir=folder)
@@ -55,9 +56,3 @@ def write_fault(error: Exception) -> Path:
         return Path(name)
     say(text)
     return Path("the traceback above")
-
-
-def _state_directory() -> Path:
-    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - imported only for a bug report
-
-    return state_directory(os.environ)

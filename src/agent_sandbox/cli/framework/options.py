@@ -5,6 +5,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from agent_sandbox.projectfile.languages import LANGUAGES
+
 ProjectPath = Annotated[
     Path | None,
     Option(
@@ -33,3 +35,13 @@ ExtraCa = Annotated[
         envvar="AGENT_SANDBOX_EXTRA_CA",
     ),
 ]
+# What shapes a new stack, for `init` and `run`.
+Languages = Annotated[
+    str | None,
+    Option(
+        "--with",
+        help=f"Languages to install, such as node,go: {', '.join(LANGUAGES)}. A new project gets those of its files.",
+    ),
+]
+NoDetect = Annotated[bool, Option(help="Ignore package.json, pyproject.toml and so on: add no services or languages.")]
+Provider = Annotated[str | None, Option(help="The model provider to allow, for an agent that works with several.")]

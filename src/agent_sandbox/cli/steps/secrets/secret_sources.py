@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated
 
-from typer import Option
+import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
@@ -24,7 +24,7 @@ from agent_sandbox.runtime.sources.value import MOST, Fetched, faults, without_l
 
 Source = Annotated[
     str,
-    Option(
+    typer.Option(
         "--from",
         help="Where to fetch the value, at each start and `secret sync`: a command, env:NAME, file:PATH or "
         "keyring:SERVICE/USERNAME.",
@@ -34,7 +34,7 @@ Source = Annotated[
 
 TimeToLive = Annotated[
     str,
-    Option(help="With --from: how long a fetched value is used, such as 30m, 8h or 7d.", metavar="TIME"),
+    typer.Option(help="With --from: how long a fetched value is used, such as 30m, 8h or 7d.", metavar="TIME"),
 ]
 
 
@@ -168,8 +168,6 @@ def _piped() -> bytes:
 
 
 def _typed(name: str) -> bytes:
-    import typer  # noqa: PLC0415 - a piped value needs no prompt, and other commands import this module
-
     try:
         value: str = typer.prompt(f"value of {name}", hide_input=True, err=True)
     except typer.Abort as error:
