@@ -40,7 +40,9 @@ def run(argv: Sequence[str]) -> int | None:
 
 
 def _usage_error(error: Any) -> str:  # noqa: ANN401 - typer does not export the class
-    """Return typer's text for a usage error."""
+    """Return typer's text for a usage error, with the nearest options in the words that it has for commands."""
+    if near := getattr(error, "possibilities", None):
+        error.message, error.possibilities = f"{error.message}. Did you mean {', '.join(map(repr, near))}?", None
     text = StringIO()
     error.show(text)
     return text.getvalue().rstrip("\n")
@@ -51,14 +53,10 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     path = command_path(argv)
     app = _app(SUMMARY)
     app.callback()(root)
-    for name, text in COMMANDS.items():
-        if path in ((name,), None):
-            _register(app, (name,), text, asked=path is not None)
+    _fill(app, (), COMMANDS, path)
     for group, (text, commands) in GROUPS.items():
         inner = _app(text)
-        for name, line in commands.items():
-            if path in ((group, name), None):
-                _register(inner, (group, name), line, asked=path is not None)
+        _fill(inner, (group,), commands, path)
         app.add_typer(inner, name=group)
     return app
 
@@ -101,11 +99,14 @@ def _app(text: str) -> typer.Typer:
     )
 
 
-def _register(app: typer.Typer, path: tuple[str, ...], text: str, *, asked: bool) -> None:
-    name = path[-1]
-    module = load(*path) if asked else None
-    function = getattr(module, in_python(name)) if module else _unasked
-    app.command(name, cls=PlainCommand, short_help=text, context_settings=_context(module))(_guarded(function))
+def _fill(app: typer.Typer, group: tuple[str, ...], commands: Mapping[str, str], asked: Sequence[str] | None) -> None:
+    """Add the command that was asked for, or all commands of a group without importing them."""
+    for name, text in commands.items():
+        path = (*group, name)
+        if asked in (path, None):
+            module = load(*path) if asked else None
+            function = getattr(module, in_python(name)) if module else _unasked
+            app.command(name, cls=PlainCommand, short_help=text, context_settings=_context(module))(_guarded(function))
 
 
 def _context(module: ModuleType | None) -> dict[str, Any]:
@@ -198,8 +199,9 @@ class PlainCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            # The message is empty if a parameter is missing.
-            error.message = error.message or getattr(error.param, "help", None) or ""
+            # The message is empty if a parameter is missing; then typer adds the choices if there are any.
+            if not error.message and error.param and not error.param.get_missing_message(ctx):
+                error.message = getattr(error.param, "help", None) or ""
             raise
 
     @override

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from agent_sandbox.cli.framework import main
 from agent_sandbox.cli.framework.main import PlainCommand
 from agent_sandbox.problems import Problem, UserError
+from fake_tty import Screen
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object], *argv: str) -> int:
@@ -32,6 +33,35 @@ def test_user_errors_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_an_unknown_option_exits_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(monkeypatch, lambda: None, "--nonsense") == 2
     assert "No such option" in capsys.readouterr().err
+
+
+def built(*, build: Annotated[bool, Option(help="Build it.")] = False) -> None:
+    """Do it."""
+
+
+def test_a_mistyped_option_names_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(monkeypatch, built, "--bild") == 2
+    assert capsys.readouterr().err == (
+        "Usage: agent-sandbox version [OPTIONS]\n"
+        "Try 'agent-sandbox version -h' for help.\n\n"
+        "Error: No such option: --bild. Did you mean '--build'?\n"
+    )
+
+
+def test_a_usage_error_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert answer(monkeypatch, built, "--bild") == 2
+    assert screen.getvalue().endswith("\nError: No such option: --bild. Did you\n  mean '--build'?\n")
+
+
+def test_a_missing_choice_lists_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["completion"]) == 2
+    text = "Error: Missing argument 'SHELL'. Choose from:\n\tbash,\n\tzsh,\n\tfish\n"
+    assert capsys.readouterr().err.endswith(text)
 
 
 def test_a_module_can_change_how_its_arguments_are_parsed() -> None:
