@@ -16,15 +16,14 @@ DEFINED = Counter(
     for path in (ROOT / "tests").rglob("test_*.py")
     for name in re.findall(r"^(?:async )?def (test_\w+)\(", path.read_text("utf-8"), re.MULTILINE)
 )
-HEADER = re.compile(r"\| (?:id|---) \|")
 # A row of the threat model: its id, the attempt, and what stops the attempt.
-CLAIM = re.compile(r"\| ([NPCWHF]\d+) \| (?:[^|]+) \| (?:[^|]+) \|")
+CLAIM = re.compile(r"- \*\*([NPCWHF]\d+)\.\*\* \*[^*]+\*: \S.*")
 PROMISE = re.compile(r"^- \*\*(S\d+)\.\*\* ", re.MULTILINE)
 
 
 def rows(text: str) -> list[str]:
-    """Return the rows of the tables in `text`, without their headers."""
-    return [line for line in text.splitlines() if line.startswith("|") and not HEADER.match(line)]
+    """Return the items of the lists in `text`."""
+    return [line for line in text.splitlines() if line.startswith("- ")]
 
 
 def claims() -> list[str]:
@@ -51,9 +50,16 @@ def test_every_claim_and_every_promise_names_tests_that_exist_exactly_once() -> 
 
 
 @pytest.mark.parametrize(
-    "row", ["| a hole | a wall |", "|  | a hole | a wall |", "| X1 | a hole | a wall |", "| N1 | a hole |"]
+    "row",
+    [
+        "- *a hole*: a wall",
+        "- **.** *a hole*: a wall",
+        "- **X1.** *a hole*: a wall",
+        "- **N1.** *a hole*",
+        "- **N1.** a: b",
+    ],
 )
-def test_detects_a_row_without_an_id_or_a_cell(row: str) -> None:
+def test_detects_a_row_without_an_id_or_a_part(row: str) -> None:
     assert rows(row) == [row]
     assert not CLAIM.fullmatch(row)
 
