@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.cli.framework.commands import GROUPS
 from agent_sandbox.cli.framework.main import command_for
-from command_page import PAGE, PATHS, page, reference, section
+from command_page import PAGE, PATHS, long_name, page, reference, section
 
 SHARED = reference().partition("## Shared options\n")[2].partition("\n## ")[0]
 
@@ -25,13 +25,13 @@ def options_in_section(path: tuple[str, ...]) -> set[str]:
     lines = section(path).splitlines()
     own = [name for line in lines if (name := re.match(r"- `(?:-\w, )?(--[a-z-]+).*`: \S", line))]
     shared = [line for line in lines if line.startswith("- [Shared](#shared-options): ")]
-    return {name[1] for name in own} | {*re.findall(r"`(?:-\w, )?(--[a-z-]+)", "".join(shared))}
+    return {name[1] for name in own} | {*re.findall(r"`(--[a-z-]+)`", "".join(shared))}
 
 
 def test_each_shared_option_is_described_once() -> None:
-    described = re.findall(r"^- (`[^`]+`): \S", SHARED, re.MULTILINE)
+    described = [long_name(name) for name in re.findall(r"^- `([^`]+)`: \S", SHARED, re.MULTILINE)]
     named = {name for path in PATHS for name in re.findall(r"^- \[Shared\].*", section(path), re.MULTILINE)}
-    assert sorted(described) == sorted({name for line in named for name in re.findall(r"`[^`]+`", line)})
+    assert sorted(described) == sorted({name for line in named for name in re.findall(r"`([^`]+)`", line)})
 
 
 def test_command_reference_is_up_to_date() -> None:
@@ -59,7 +59,7 @@ def test_section_lists_every_option_that_help_prints() -> None:
         ("exec", "agent-sandbox exec [OPTIONS] COMMAND..."),
         ("init", "agent-sandbox init [OPTIONS] [AGENT...]"),
         ("logs", "agent-sandbox logs [OPTIONS] [SERVICE...]"),
-        ("policy schema", "agent-sandbox policy schema\n```"),
+        ("policy schema", "Print the JSON Schema"),
         ("init", "- `--ide vscode|jetbrains|none`: "),
         ("init", "- `--dry-run`: "),
         ("logs", "- `-n, --tail N`: "),

@@ -37,18 +37,31 @@ def reference() -> str:
 
 
 def section(path: tuple[str, ...]) -> str:
-    """Return the section of one command: usage, description, arguments, options."""
+    """Return the section of one command: usage, what it does, arguments, options."""
     command = command_for(path)
     title = " ".join((PROGRAM, *path))
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     options = any(one.param_type_name == "option" and not one.hidden for one in command.params)
     usage = " ".join([title, *(["[OPTIONS]"] if options else []), *(_place(one) for one in arguments)])
-    parts = [f"{'#' * (1 + len(path))} {title}", f"```text\n{usage}\n```", _paragraphs(command.help)]
+    parts = [
+        f"{'#' * (1 + len(path))} {title}",
+        *([f"```text\n{usage}\n```"] if arguments else []),
+        _first_paragraph(command.help),
+    ]
     rows = _rows(path)
     lines = [_line(row) for row in rows if row not in _shared()]
-    shared = [f"`{name}`" for name, text in rows if (name, text) in _shared()]
+    shared = [f"`{long_name(name)}`" for name, text in rows if (name, text) in _shared()]
     also = [f"- [Shared](#shared-options): {', '.join(shared)}"] if shared else []
     return "\n\n".join([*parts, *(["\n".join([*lines, *also])] if rows else [])])
+
+
+def long_name(spelling: str) -> str:
+    """Return the long name of an option.
+
+    >>> long_name("-q, --quiet"), long_name("--path DIRECTORY")
+    ('--quiet', '--path')
+    """
+    return next(word for word in spelling.split() if word.startswith("--"))
 
 
 def _rows(path: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -75,8 +88,9 @@ def _line(row: tuple[str, str]) -> str:
 
 
 def _contents() -> str:
-    names = COMMANDS | {f"{group} {name}": text for group, (_, names) in GROUPS.items() for name, text in names.items()}
-    return "\n".join(f"- [`{name}`](#{PROGRAM}-{name.replace(' ', '-')}): {text}" for name, text in names.items())
+    """Return the links to all sections; `--help` prints what each command does."""
+    links = [f"[`{' '.join(path)}`](#{PROGRAM}-{'-'.join(path)})" for path in PATHS]
+    return "Commands:\n" + ",\n".join(links)
 
 
 def _place(argument: Any) -> str:
@@ -104,8 +118,9 @@ def _description(option: Any) -> str:
     return " ".join([option.help, *notes])
 
 
-def _paragraphs(text: str) -> str:
-    return "\n\n".join(" ".join(part.split("\n")) for part in cleandoc(text).split("\n\n"))
+def _first_paragraph(text: str) -> str:
+    """Return what the command does; `--help` prints the other paragraphs."""
+    return " ".join(cleandoc(text).partition("\n\n")[0].split("\n"))
 
 
 if __name__ == "__main__":
