@@ -1,4 +1,4 @@
-"""The rows of clients.yaml, and the table that docs/clients.md makes of them; run it to write that anew."""
+"""The rows of clients.yaml, and the list that docs/clients.md makes of them; run it to write that anew."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +24,6 @@ class Client:
     without: str = ""
     user: str = "dev"
 
-    @property
-    def row(self) -> str:
-        """One line of the table."""
-        last = f"`{self.unknown}`" if self.unknown else "-"
-        cells = (self.name, "works", self.without or "works", f"`{self.denied}`", last)
-        return f"| {' | '.join(cells)} |"
-
 
 def clients() -> Sequence[Client]:
     """Return every row."""
@@ -38,17 +31,18 @@ def clients() -> Sequence[Client]:
     return [Client(name=name, **row) for name, row in rows.items()]
 
 
-def table() -> str:
+def names() -> str:
     """Return the text of the page."""
-    head = "| client | with proxy variables | without | a denial reads, with them | without |"
-    return "\n".join([head, "| --- | --- | --- | --- | --- |", *(client.row for client in clients())])
+    return "; ".join(
+        client.name + (f" (without the variables: {client.without})" if client.without else "") for client in clients()
+    )
 
 
 def page() -> str:
-    """Return the page with the table of today."""
+    """Return the page with the list of today."""
     before, rest = PAGE.read_text().split(BEGIN)
     _, behind = rest.split(END)
-    return f"{before}{BEGIN}{table()}\n{END}{behind}"
+    return f"{before}{BEGIN}{names()}\n{END}{behind}"
 
 
 if __name__ == "__main__":
