@@ -31,4 +31,4 @@ def test_every_command_prints_what_the_page_shows(
 
 
 def test_the_document_names_every_check_of_lint() -> None:
-    assert re.findall(r"^\| `([a-z-]+)` \|", REVIEW.read_text("utf-8"), re.MULTILINE) == list(CHECKS)
+    assert re.findall(r"^- `([a-z-]+)`: \S", REVIEW.read_text("utf-8"), re.MULTILINE) == list(CHECKS)
