@@ -94,11 +94,9 @@ def test_an_image_that_does_not_exist_has_no_digests(world: World) -> None:
     assert world.driver.digests_of(("agent-sandbox/no-such-image:1",)) == {}
 
 
-def test_a_program_in_a_container_returns_its_output_and_exit_code(world: World) -> None:
+def test_returns_what_a_container_printed(world: World) -> None:
     world.have(**RUNNING)
     agent = agent_of(world)
-    assert world.driver.run_in(agent, "echo", "hi").out == "hi\n"
-    assert world.driver.run_in(agent, "false").code == 1
     assert isinstance(world.driver.output_of(agent, lines=3), str)
 
 

@@ -23,6 +23,7 @@ class World(Protocol):
 
     driver: Driver
     project: Project
+    image: str
 
     def have(self, **states: str) -> None:
         """Have one container for each service: `running`, `exited` or `paused`."""
@@ -37,6 +38,30 @@ class World(Protocol):
         """Remove everything."""
 
 
+# Runs here what should run in a container. Its id begins with the name of its service.
+RUN_HERE = """\
+until [ "$1" = exec ] || [ "$1" = run ]; do compose=1; shift; done
+how=$1 input=$compose name=; shift
+while [ "$#" -gt 0 ]; do
+  case $1 in
+    --interactive) input=1 ;;
+    --env) export "$2"; shift ;;
+    --user) user=$2; shift ;;
+    --entrypoint) program=$2; shift 3; set -- "$program" "$@"; break ;;
+    --security-opt | --pull | --network | --cap-drop | --mount | --workdir) shift ;;
+    --*|-T) ;;
+    *) name=$1; shift; break ;;
+  esac
+  shift
+done
+name=${{name%%0*}}
+case " {running} " in *" $name "*) ;; *) [ "$how" = run ] || {{ echo "No such container: $name" >&2; exit 1; }} ;; esac
+[ "$input" ] || exec </dev/null
+if [ "$1" = id ]; then echo "${{user:-0:0}}"; exit; fi
+exec "$@"
+"""
+
+
 @dataclass(kw_only=True)
 class FakeWorld:
     """A fake command on PATH that answers as the engine's own does."""
@@ -44,6 +69,7 @@ class FakeWorld:
     driver: Driver
     project: Project
     fake: FakeDocker
+    image: str = "image:1"
     members: dict[str, dict[str, str]] = field(default_factory=dict)
     joined: list[str] = field(default_factory=list)
     states: dict[str, str] = field(default_factory=dict)
@@ -84,8 +110,10 @@ class FakeWorld:
         self.fake.says("ps --all --quiet", out=ids).says("inspect --type container", out=json.dumps(found))
         missing = {"docker": "Error response from daemon: No such image: x", "podman": "Error: x: image not known"}
         self.fake.says("image inspect", err=f"{missing[self.fake.program]}\n", code=125)
-        self.fake.says("logs --tail", out="hello\n").says("exec agent0000000 false", code=1)
-        self.fake.says("exec agent0000000 echo", out="hi\n")
+        self.fake.says("logs --tail", out="hello\n")
+        running = [service for service, state in self.states.items() if state in {"healthy", "running"}]
+        for words in (" exec ", "exec ", "run "):
+            self.fake.says(words, script=RUN_HERE.format(running=" ".join(running)))
         self.fake.says("unpause").says("stop --time").says("docker-compose.yml fail", err="it broke\n", code=1)
         self.fake.says("compose").says("volume prune").says("image rm", err="in use\n", code=1)
 

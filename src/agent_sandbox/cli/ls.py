@@ -117,7 +117,7 @@ def _lasting(stack: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _status(proxy: Container) -> Mapping[str, Any]:
-    answer = read_json(driver().run_in(proxy, *PROGRAM, "status", "--control", CONTROL).out)
+    answer = read_json(driver().spawn(proxy, *PROGRAM, "status", "--control", CONTROL).capture().out)
     return answer if isinstance(answer, dict) else {}
 
 

@@ -74,7 +74,7 @@ def _wanted(texts: Sequence[str]) -> tuple[Forward, ...]:
 
 
 def _list(agent: Container, *, json: bool) -> None:
-    done = driver().run_in(agent, *PYTHON, code_of("listeners.py"), user="")
+    done = driver().spawn(agent, *PYTHON, code_of("listeners.py")).capture()
     found = parse_report(done.out)
     if found is None:
         raise UserError([driver().explain(done.err or done.out, doing="looking for open ports")])

@@ -57,8 +57,8 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
         # Only the first can be denied anything by the proxy. Files must be tried with the agent's own group.
         checker = f"{project.owner.uid}:{CHECKER_GROUP}"
         runs = (
-            driver().run_in(agent, PROBE, *options, *listener, *_only(OVER_NETWORK), user=checker),
-            driver().run_in(agent, PROBE, *options, *_only(INSIDE)),
+            driver().spawn(agent, PROBE, *options, *listener, *_only(OVER_NETWORK), user=checker).capture(),
+            driver().spawn(agent, PROBE, *options, *_only(INSIDE)).capture(),
         )
         beside = _beside(project.name, options)
     probes = (*(probe for done in runs for probe in _probes(done)), *beside, _sharing(project.name))
@@ -77,7 +77,7 @@ def _beside(project: str, options: tuple[str, ...]) -> tuple[Mapping[str, Any], 
     return tuple(
         {**probe, "tried": f"{one.service.removeprefix(FIREWALL)}: {probe['tried']}"}
         for one in found
-        for probe in _probes(driver().run_in(one, PROBE, *options, *_only(FROM_SERVICES), user=NOBODY))
+        for probe in _probes(driver().spawn(one, PROBE, *options, *_only(FROM_SERVICES), user=NOBODY).capture())
     )
 
 

@@ -104,7 +104,7 @@ def read_refusals(
     firewall = next((one for one in found if one.service == "firewall" and one.state == "running"), None)
     if firewall is None:
         return None
-    done = driver.run_in(firewall, REFUSALS)
+    done = driver.spawn(firewall, REFUSALS).capture()
     # The times are in whole seconds before the answer, so they are at most that much too early.
     refusals = parse_refusals(done.out, now=clock()) if done.code == 0 else Refusals()
     agent = next((one for one in found if one.service == "agent"), None)

@@ -60,7 +60,7 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
         *("-H", "Git-Protocol: version=2"),  # a git server then lists no branches
         *("-H", f"{marker}: 1", "--", address),
     )
-    done = driver().run_in(agent, *curl)
+    done = driver().spawn(agent, *curl).capture()
     if done.code != 0:
         raise UserError([_failed(address, done.err.strip())])
     # The agent may have replaced curl, too: only the audit log says what was sent, and what the server answered.

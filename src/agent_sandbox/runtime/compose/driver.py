@@ -12,10 +12,13 @@ from agent_sandbox.runtime.compose import intruders
 from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers, stacks
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.faults import known_fault
+from agent_sandbox.runtime.compose.spawn import spawn
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
-from agent_sandbox.runtime.driver.protocol import Driver, Explain, Feature, Host
+from agent_sandbox.runtime.driver.place import Place
+from agent_sandbox.runtime.driver.protocol import NOTHING, Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.process import Finished, Input
 
 STOP_SECONDS = 2
@@ -127,9 +130,17 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
         with self.engine.required():
             return process.watch(step.argv, cwd=step.cwd, on_line=on_line, on_start=on_start)
 
-    def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:
-        """Execute a program in the container."""
-        return self.engine.ask("exec", *(("--user", user) if user else ()), container.id, *argv)
+    def spawn(
+        self,
+        place: Place,
+        *argv: str,
+        stdin: bool = False,
+        tty: bool = False,
+        env: Mapping[str, str] = NOTHING,
+        user: str = "",
+    ) -> Command:
+        """Use `exec` in a running container, and `run` for a temporary one."""
+        return spawn(self.engine, self.planner, place, argv, stdin=stdin, tty=tty, env=env, user=user)
 
     def stop(self, container: Container, *, doing: str) -> None:
         """Stop the container within two seconds."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Protocol
 
 from msgspec import Struct
@@ -13,12 +14,15 @@ from agent_sandbox.backends.plan import Plan, Planner, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
+from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, Input
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.project.root import find_root
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 type Explain = Callable[[RunCommand, str], Iterable[Problem]]
 
 
@@ -111,8 +115,20 @@ class Driver(Protocol):
         `on_start` gets that stdin.
         """
 
-    def run_in(self, container: Container, *argv: str, user: str = "") -> Finished:
-        """Run a program in a running container, as `UID:GID` or as the container's user."""
+    def spawn(
+        self,
+        place: Place,
+        *argv: str,
+        stdin: bool = False,
+        tty: bool = False,
+        env: Mapping[str, str] = NOTHING,
+        user: str = "",
+    ) -> Command:
+        """Return the command that runs a program inside; every program of ours in a stack is run by one.
+
+        The program reads an input only with `stdin`. `user` is `UID:GID`, by default the container's, and nobody for a
+        helper. Secrets go to its stdin, never into `argv` or `env`.
+        """
 
     def stop(self, container: Container, *, doing: str) -> None:
         """Stop a container, at once if it does not end by itself."""

@@ -31,7 +31,11 @@ CHUNK = 1 << 16
 
 
 def run_attached(
-    argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str], on_output: Callable[[bytes], object] | None = None
+    argv: Sequence[str],
+    *,
+    cwd: Path | None,
+    pass_signal: Sequence[str],
+    on_output: Callable[[bytes], object] | None = None,
 ) -> int:
     """Return the exit code of `argv`, 128 + n after signal n. `pass_signal` and a signal's name pass it on.
 
@@ -50,7 +54,7 @@ def run_attached(
 
 
 def _code_of(
-    client: subprocess.Popen[bytes], received: SimpleQueue[int], *, cwd: Path, pass_signal: Sequence[str]
+    client: subprocess.Popen[bytes], received: SimpleQueue[int], *, cwd: Path | None, pass_signal: Sequence[str]
 ) -> int:
     """Pass signals on until the client ends; return its exit code."""
     passed: set[int] = set()
@@ -142,7 +146,7 @@ def _name(number: int) -> str:
     return signal.Signals(number if number in PASSED_ON else signal.SIGTERM).name.removeprefix("SIG")
 
 
-def _passed_on(argv: Sequence[str], cwd: Path) -> bool:
+def _passed_on(argv: Sequence[str], cwd: Path | None) -> bool:
     code = -1
     for _ in range(ATTEMPTS):
         code = _run(argv, cwd)
@@ -151,7 +155,7 @@ def _passed_on(argv: Sequence[str], cwd: Path) -> bool:
     return code == 0
 
 
-def _run(argv: Sequence[str], cwd: Path) -> int:
+def _run(argv: Sequence[str], cwd: Path | None) -> int:
     """Return the exit code, negative after a signal: one to our group may reach a child that is still in it."""
     none = subprocess.DEVNULL
     child = subprocess.Popen(argv, cwd=cwd, stdin=none, stdout=none, stderr=none, process_group=0)  # noqa: S603 - no shell

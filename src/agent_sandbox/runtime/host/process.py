@@ -106,7 +106,7 @@ def watch(
 
 
 @contextmanager
-def piped(argv: Sequence[str], *, cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+def piped(argv: Sequence[str], *, cwd: Path | None) -> Iterator[subprocess.Popen[bytes]]:
     """Run `argv` with a pipe for each of stdin, stdout and stderr, and end it if the block raises."""
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         yield child

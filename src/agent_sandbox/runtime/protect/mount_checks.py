@@ -43,7 +43,7 @@ def look_inside(driver: "Driver", found: "Sequence[Container]", root: Path) -> I
     """Return what the running agent container of the project has lost, as a script of its image reports."""
     for container in found:
         if container.service == "agent" and container.state == "running":
-            done = driver.run_in(container, HEALTHY)
+            done = driver.spawn(container, HEALTHY).capture()
             lost = tuple(_reported(done.out.splitlines(), root)) if done.code == LOST else ()
             cut_off = done.out.strip() if done.code == CUT_OFF else ""
             return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))

@@ -33,17 +33,6 @@ def test_returns_stdout_and_stderr_of_a_container(docker: FakeDocker) -> None:
     assert DRIVER.output_of(AGENT, lines=3) == "one\ntwo\n"
 
 
-def test_runs_a_program_in_a_container(docker: FakeDocker) -> None:
-    docker.says("exec a1 id -u", out="1000\n", code=3)
-    done = DRIVER.run_in(AGENT, "id", "-u")
-    assert (done.out, done.code) == ("1000\n", 3)
-
-
-def test_program_runs_as_the_given_user_and_group(docker: FakeDocker) -> None:
-    docker.says("exec --user 1000:60990 a1 id", out="uid=1000\n")
-    assert DRIVER.run_in(AGENT, "id", user="1000:60990").out == "uid=1000\n"
-
-
 def test_passes_stdin_to_a_step(docker: FakeDocker) -> None:
     docker.says("compose x", script="/bin/cat")
     assert DRIVER.capture(STEP, timeout=10, stdin=b"secret").out == "secret"

@@ -82,7 +82,7 @@ def sandbox_clients(project: Project, addresses: tuple[str, ...]) -> Mapping[str
     agent = next((one for one in driver().observe(project.name) if one.service == "agent"), None)
     if not asked or agent is None or agent.state != "running":
         return {}
-    done = driver().run_in(agent, *PYTHON, code_of("listeners.py"), "clients", *asked)
+    done = driver().spawn(agent, *PYTHON, code_of("listeners.py"), "clients", *asked).capture()
     return parse_clients(done.out, asked)
 
 
