@@ -13,6 +13,8 @@ from typing import NoReturn
 
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import UserError
+from agent_sandbox.proxy.control.client import ask
+from agent_sandbox.proxy.net.address import parse_address
 
 OK, FAILED = 0, 1
 FOLLOW_SECONDS = 0.2
@@ -48,7 +50,6 @@ def run_command(options: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415
 
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
-    from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
     from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer  # noqa: PLC0415
     from agent_sandbox.proxy.state_folder import prepare_state  # noqa: PLC0415
@@ -79,8 +80,6 @@ def run_command(options: argparse.Namespace) -> int:
 
 def status_command(options: argparse.Namespace) -> int:
     """Print the status, with the last denials if it was asked for any."""
-    from agent_sandbox.proxy.control.client import ask  # noqa: PLC0415 - as above
-
     answer = ask(options.control, {"verb": "status"})
     if options.denials:
         answer |= ask(options.control, {"verb": "denials", "count": options.denials})
@@ -137,7 +136,6 @@ def log_command(options: argparse.Namespace) -> int:
 def health_command(options: argparse.Namespace) -> int:
     """Print all health problems; return 1 if there are any."""
     from agent_sandbox.proxy.control.health import sickness  # noqa: PLC0415 - as above
-    from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415 - as above
 
     wrong = sickness(options.control, parse_address(options.proxy, option="--proxy"))
     for symptom in wrong:
@@ -202,8 +200,6 @@ def secret_remove_command(options: argparse.Namespace) -> int:
 
 
 def _ask(options: argparse.Namespace, question: dict[str, object]) -> dict[str, object]:
-    from agent_sandbox.proxy.control.client import ask  # noqa: PLC0415 - as above
-
     answer = ask(options.control, question)
     sys.stdout.write(json.dumps(answer) + "\n")
     return answer

@@ -40,7 +40,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
             asked.append((path, question))
             return answer
 
-        monkeypatch.setattr(client, "ask", ask)
+        monkeypatch.setattr(subject, "ask", ask)
         return asked
 
     return prepared
@@ -94,7 +94,7 @@ def test_prints_a_problem_and_returns_1(monkeypatch: pytest.MonkeyPatch, capsys:
     def ask(*_: object) -> None:
         raise UserError([Problem(where="c", what="gone")])
 
-    monkeypatch.setattr(client, "ask", ask)
+    monkeypatch.setattr(subject, "ask", ask)
     assert subject.main(["status", "--control=c"]) == 1
     assert capsys.readouterr().err == "c: gone\n"
 

@@ -1,6 +1,7 @@
 """Other names of services, for policies, commands and hints."""
 
 from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,8 +42,6 @@ def service_near(word: str) -> str:
     >>> service_near("gihub"), service_near("intranet")
     ('github', '')
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
-
     known = sorted({path.stem for path in _files()} | aliases().keys() | _by_alias().keys())
     return next(iter(get_close_matches(word.casefold(), known, n=1, cutoff=0.75)), "")
 

@@ -1,6 +1,7 @@
 """Explain a decision: the rule that decided, other matches, near misses, and what would allow the request."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import islice
 
 from msgspec import Struct
@@ -146,8 +147,6 @@ def _misses(policy: Policy, request: Request) -> tuple[Miss, ...]:
 
 def _of_hosts_nearby(policy: Policy, host: str) -> Iterator[Rule]:
     """Yield the allows of a child domain, a parent domain, or a similarly spelled name."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a denial
-
     index = policy.index
     yield from allows_nearby(index, host)
     parents = [host.split(".", n)[-1] for n in range(1, host.count(".") + 1)]

@@ -12,6 +12,8 @@ from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.short_form import NO_SCHEME
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.body_size import parse_body_size
+from agent_sandbox.policy.http.graphql_body import with_body
+from agent_sandbox.policy.http.mcp_body import with_message, with_message_of_head
 from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.ssh_address import https_address
@@ -85,16 +87,12 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
     # Only the proxy knows which secrets are set: assume all.
     request = replace(request, secrets=True)
     if line.graphql is not None:
-        from agent_sandbox.policy.http.graphql_body import with_body  # noqa: PLC0415 - needed only here
-
         return with_body(request, json.dumps({"query": line.graphql}).encode())
     return _with_message(request, line) if policy.asks_messages or line.mcp is not None else request
 
 
 def _with_message(request: Request, line: RequestLine) -> Request:
     """Return the request with its MCP message, or with that which it is without a body."""
-    from agent_sandbox.policy.http.mcp_body import with_message, with_message_of_head  # noqa: PLC0415 - as above
-
     if line.mcp is not None:
         return with_message(request, _message(line.mcp))
     if line.method not in BODYLESS:

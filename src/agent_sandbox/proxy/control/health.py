@@ -3,6 +3,8 @@
 import socket
 from pathlib import Path
 
+from agent_sandbox.proxy.control.client import ask
+
 # No wildcard allows this address, the dialler refuses it, and even a proxy that allowed it would reach nothing there.
 HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
 QUESTION = f"GET http://{HOST}:{PORT}{PATH} HTTP/1.1\r\nHost: {HOST}:{PORT}\r\nConnection: close\r\n\r\n".encode()
@@ -11,8 +13,6 @@ SECONDS = 3.0
 
 def sickness(control: Path, proxy: tuple[str, int]) -> list[str]:
     """Return all problems, [] if healthy. Raises `UserError` if the control socket does not answer."""
-    from agent_sandbox.proxy.control.client import ask  # noqa: PLC0415 - the proxy itself needs only the constants
-
     return [*_of_policy(ask(control, {"verb": "status"}, seconds=SECONDS)), *_of_denial(proxy)]
 
 

@@ -1,20 +1,27 @@
 """Find rules that look like a limit but are not: another entry or service allows more on the same host."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, product
 
 from msgspec.structs import replace
 
 from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.decision import Origin as Place
 from agent_sandbox.policy.engine.decide import decide
 from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, Scheme
 from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
+from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern
 from agent_sandbox.policytools.importing.old_services import OldService, Origin, old_hosts, old_records, takes
 from agent_sandbox.policytools.importing.records import Record, Taken
-from agent_sandbox.policytools.lint.example import requests_beside
 from agent_sandbox.policytools.lint.subject import Finding, Subject
 
+# The most striking first.
+METHODS = ("DELETE", "POST", "PUT", "PATCH", "GET", "OPTIONS", "HEAD")
+NOWHERE = Place(file="", line=0, layer="")
 # A wildcard is compared with each entry below it. More comparisons would take too long.
 MAX_COMPARED = 20_000
 SERVICE = "service "
@@ -120,4 +127,51 @@ def _finding(subject: Subject, rule: Rule, asked: Conditions, records: list[Reco
         what=f"{by} also allows {request.method} {request.url}, which {other} at line {entry.where} does not",
         why=WHY,
         fix=NAME.format(rule.conditions.host) if own else REPLACE if contained else DENY,
+    )
+
+
+def requests_beside(wide: Conditions, narrow: Sequence[Conditions]) -> Iterator[Request]:
+    """Yield requests that match `wide` and none of `narrow`, found by a few tries."""
+    taking, others = _rule(wide), [_rule(one) for one in narrow if one.host.matches(wide.host.sample)]
+    methods = [one for one in METHODS if one in (wide.methods or STANDARD)]
+    paths = dict.fromkeys(_paths(wide, narrow))
+    for path, method in product(paths, methods):
+        request = _beside(wide, path, method)
+        ways = readings(path)
+        if taking.matches(request, ways) and not any(one.matches(request, ways) for one in others):
+            yield request
+
+
+def _rule(asked: Conditions) -> Rule:
+    return Rule(effect=Effect.ALLOW, conditions=asked, origin=NOWHERE)
+
+
+def _paths(wide: Conditions, narrow: Sequence[Conditions]) -> Iterator[str]:
+    if wide.path:
+        yield from _of(wide.path)
+        return
+    for one in narrow:
+        yield from _of(one.path) if one.path else ()
+    yield from ("/", "/x/y")
+
+
+def _of(pattern: PathPattern) -> Iterator[str]:
+    text = pattern.text.replace("**", "x/y").replace("*", "x")
+    yield text
+    if pattern.kind is PathKind.PREFIX:
+        yield f"{text.removesuffix('/')}/x"
+
+
+def _beside(asked: Conditions, path: str, method: str) -> Request:
+    scheme: Scheme = "https" if asked.schemes is None or "https" in asked.schemes else "http"
+    usual = DEFAULT_PORTS[scheme]
+    return Request(
+        scheme=scheme,
+        host=asked.host.sample,
+        port=usual if asked.takes_port(usual) else min(asked.ports or {usual}),
+        method=method,
+        path=path,
+        query=str(asked.query or ""),
+        headers=tuple(asked.headers.named if asked.headers else ()),
+        secrets=True,
     )

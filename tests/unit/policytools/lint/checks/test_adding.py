@@ -1,13 +1,16 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.edit.comments import comments_by_line
+from agent_sandbox.policytools.importing.records import conditions_of
 from agent_sandbox.policytools.lint.checks import adding
-from agent_sandbox.policytools.lint.checks.adding import adds_up
+from agent_sandbox.policytools.lint.checks.adding import adds_up, requests_beside
 from agent_sandbox.policytools.lint.subject import Finding, Subject
+from table_tests import each
 
 SERVICES = dict(shipped_services())
 EXAMPLES = Path(__file__).resolve().parents[5] / "docs" / "policy" / "examples"
@@ -121,3 +124,40 @@ def test_limits_the_number_of_comparisons(monkeypatch: pytest.MonkeyPatch) -> No
 def test_finds_nothing_in_the_documented_examples(example: Path) -> None:
     text = example.read_text("utf-8")
     assert told(text) == []
+
+
+def first(wide: dict[str, Any], *narrow: dict[str, Any]) -> str:
+    (asked,) = conditions_of([{"host": "a.test", **wide}])
+    others = conditions_of([{"host": "a.test", **one} for one in narrow])
+    return next((f"{one.method} {one.url}" for one in requests_beside(asked, others)), "")
+
+
+READS: dict[str, Any] = {"rules": [{"methods": ["GET"]}]}
+ITEMS = {"rules": [{"methods": ["GET"], "path": {"prefix": "/items/"}}]}
+
+
+@each(
+    ("wide", "narrow", "request"),
+    [
+        ({}, [READS], "DELETE https://a.test/"),
+        ({}, [ITEMS], "DELETE https://a.test/items/"),
+        (READS, [ITEMS], "GET https://a.test/"),
+        (READS, [READS], ""),
+        (ITEMS, [READS], ""),
+        ({}, [{}], ""),
+        (ITEMS, [], "GET https://a.test/items/"),
+        ({"rules": [{"path": {"glob": "/*/x/**"}}]}, [READS], "DELETE https://a.test/x/x/x/y"),
+        (
+            {"rules": [{"path": {"prefix": "/v1"}}]},
+            [{"rules": [{"path": {"exact": "/v1"}}]}],
+            "DELETE https://a.test/v1/x",
+        ),
+        ({"rules": [{"schemes": ["http"], "query": {"exact": {"q": "1"}}}]}, [READS], "DELETE http://a.test/?q=1"),
+        # Bodies are not tried.
+        ({"rules": [{"graphql": {"query": ["viewer"]}}]}, [], ""),
+    ],
+)
+def test_finds_a_request_that_one_rule_matches_and_the_others_do_not(
+    wide: dict[str, Any], narrow: list[dict[str, Any]], request: str
+) -> None:
+    assert first(wide, *narrow) == request
