@@ -56,6 +56,21 @@ class LetThrough:
         exchange.returned = exchange.response
 
 
+class With(LetThrough):
+    """Lets every request through, with these values in its exchange."""
+
+    def __init__(self, **values: object) -> None:
+        self._values = values
+
+    @hook
+    @override
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Set them."""
+        super().requestheaders(exchange, tunnel)
+        for name, value in self._values.items():
+            setattr(exchange, name, value)
+
+
 class Wait(LetThrough):
     """Makes each request wait, and lets it through when it is asked again."""
 

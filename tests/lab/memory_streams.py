@@ -64,14 +64,26 @@ class MemoryTransport(asyncio.Transport):
             self.loop.call_soon(self.protocol.connection_lost, None)
 
 
+OPENED: list[asyncio.StreamWriter] = []
+
+
+def close_all() -> None:
+    """Close all streams in memory."""
+    for writer in OPENED:
+        writer.transport.abort()
+    OPENED.clear()
+
+
 def memory_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, MemoryTransport]:
-    """Return both streams of a connection, and their transport."""
+    """Return both streams of a connection, and their transport. A fixture of the proxy's tests closes them."""
     reader = asyncio.StreamReader()
     transport = MemoryTransport(reader)
     protocol = asyncio.StreamReaderProtocol(reader)
     protocol.connection_made(transport)
     transport.set_protocol(protocol)
-    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop()), transport
+    writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+    OPENED.append(writer)
+    return reader, writer, transport
 
 
 def lead_of(*pieces: bytes, end: bool = True) -> PeekableReader:

@@ -1,4 +1,4 @@
-"""Replace `asyncio.sleep` for one task: tests in threads may run other loops at the same time."""
+"""The event loop in tests: some rounds of it, and `asyncio.sleep` replaced for one task only."""
 
 import asyncio
 
@@ -18,3 +18,9 @@ def recorded_sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     return slept
+
+
+async def turns(count: int = 20) -> None:
+    """Let the other tasks of the event loop run some rounds."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -56,8 +56,7 @@ from agent_sandbox.proxy.secrets.uses import Uses, uses_file
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
-from agent_sandbox.proxy.upstream.dialler import Dialler
-from agent_sandbox.proxy.upstream.loop_guard import LoopGuard
+from agent_sandbox.proxy.upstream.dialler import Dialler, LoopGuard
 from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
 
 if TYPE_CHECKING:

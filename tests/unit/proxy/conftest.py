@@ -1,6 +1,6 @@
 """Fixtures for the tests of several proxy modules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -9,10 +9,19 @@ import pytest
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from lane_stage import LaneStage
+from memory_streams import close_all
+from policy_texts import PolicyOf
+
+
+@pytest.fixture(autouse=True)
+def closed_streams() -> Iterator[None]:
+    """Leave no stream in memory open."""
+    yield
+    close_all()
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Callable[[str], Policy]:
+def policy(tmp_path: Path) -> PolicyOf:
     """Compile the text of a policy file."""
 
     def compiled(text: str) -> Policy:
@@ -24,6 +33,6 @@ def policy(tmp_path: Path) -> Callable[[str], Policy]:
 
 
 @pytest.fixture
-def stage(policy: Callable[[str], Policy]) -> Callable[..., LaneStage]:
+def stage(policy: PolicyOf) -> Callable[..., LaneStage]:
     """Make a stage under a policy that allows a.test."""
     return partial(LaneStage, policy("domains: [a.test]"))

@@ -117,12 +117,9 @@ class Asking:
     def _end_open(self) -> None:
         """Decide everything that is open again, under the same policy."""
         now = self._store.current
-        task = asyncio.get_running_loop().create_task(self._end(PolicyTransition(old=now, new=now)))
+        task = asyncio.get_running_loop().create_task(self._review(PolicyTransition(old=now, new=now)))
         self._reviews.add(task)
         task.add_done_callback(self._reviews.discard)
-
-    async def _end(self, revision: PolicyTransition) -> int:
-        return await self._reviewing(revision)
 
     async def _state_from_outside(self) -> Answer:
         return await self._in_traffic(self._state())

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -52,8 +53,6 @@ from agent_sandbox.proxy.wire.header_fields import (
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_sandbox.proxy.decide.commit_signer import CommitSigner
     from agent_sandbox.proxy.decide.known_ids import KnownIds
 
@@ -83,7 +82,7 @@ class Enforcer:
         questions: Questions | None = None,
         learns: Callable[[Exchange, Request, Decision, Policy], bool] = lambda *_: False,
         refresher: Refresher | None = None,
-        secrets: "Path | None" = None,
+        secrets: Path | None = None,
         spender: Callable[[Sequence[Budgeted]], Spend] = lambda _: spend_freely,
     ) -> None:
         self._policy = policy

@@ -19,11 +19,10 @@ from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.http.body_size import PERIODS, shown_rate
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, Spend, spend_freely
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.secrets.store import uptime
 
 # Stop counting a body after this time, in case the end of its request was missed.
 FORGOTTEN_SECONDS = 60.0
-# Counts the time that the machine sleeps, and is the same after the proxy restarts; only a new boot begins at 0.
-CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -44,11 +43,6 @@ class BodyQuota:
         self._held.append((now + FORGOTTEN_SECONDS, exchange))
         exchange.held = True
         return True
-
-
-def uptime() -> float:
-    """Return the seconds since the machine started."""
-    return time.clock_gettime(CLOCK)
 
 
 def boot() -> str:

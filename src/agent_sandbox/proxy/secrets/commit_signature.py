@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from agent_sandbox.proxy.secrets.store import NotGivenError
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -41,13 +43,8 @@ COMMIT = re.compile(
 )
 
 
-class NotSignedError(Exception):
-    """Why something is not signed; `hint` says how to fix it. `fault`: the key, not the request, is wrong."""
-
-    def __init__(self, why: str, hint: str = "", *, fault: bool = False) -> None:
-        super().__init__(why)
-        self.hint = hint
-        self.fault = fault
+class NotSignedError(NotGivenError):
+    """Why something is not signed."""
 
 
 class Commit(Struct, frozen=True, kw_only=True):

@@ -18,20 +18,15 @@ from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, secret_encodings
-from agent_sandbox.proxy.secrets.store import Secret, Unresolved, read_secret
+from agent_sandbox.proxy.secrets.store import NotGivenError, Secret, Unresolved, read_secret
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.secrets.sigv4 import Signing
 
 
-class WithoutSecretError(Exception):
-    """Why a secret cannot be injected; `hint` says how to fix it. `fault`: its source gives no value."""
-
-    def __init__(self, why: str, hint: str = "", *, fault: bool = False) -> None:
-        super().__init__(why)
-        self.hint = hint
-        self.fault = fault
+class WithoutSecretError(NotGivenError):
+    """Why a secret cannot be injected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from agent_sandbox.policy.http.request import Request
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
 from agent_sandbox.proxy.secrets.store import (
+    NotGivenError,
     Secret,
     login_names,
     login_of,
@@ -132,13 +133,8 @@ def _ending(login: Login, role: str, placeholders: Placeholders) -> str:
     return placeholders.ending(login.name if role == ACCESS else f"{login.name}:{role}")
 
 
-class RefusedRefreshError(Exception):
-    """Why a refresh request is not answered. `fault`: there is no valid token now; else it has a placeholder."""
-
-    def __init__(self, why: str, hint: str, *, fault: bool = False) -> None:
-        super().__init__(why)
-        self.hint = hint
-        self.fault = fault
+class RefusedRefreshError(NotGivenError):
+    """Why a refresh request is not answered: there is no valid token now, or it has a placeholder."""
 
 
 class Refresher:

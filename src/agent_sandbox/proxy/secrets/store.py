@@ -74,8 +74,20 @@ class Unresolved(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class NotGivenError(Exception):
+    """Why a request does not get what only a secret can give; `hint` says how to fix it.
+
+    `fault` says that the secret, not the request, is the reason.
+    """
+
+    def __init__(self, why: str, hint: str = "", *, fault: bool = False) -> None:
+        super().__init__(why)
+        self.hint = hint
+        self.fault = fault
+
+
 def uptime() -> float:
-    """Return the seconds by which tokens expire."""
+    """Return the seconds since the machine started, by which tokens expire."""
     return time.clock_gettime(CLOCK)
 
 

@@ -52,6 +52,34 @@ class DialError(OSError):
         self.why = why
 
 
+class LoopGuard:
+    """Knows the ports at which the proxy listens, once `listens` is called.
+
+    A host service at such an address would make it connect to itself forever.
+    """
+
+    def __init__(self) -> None:
+        self._ports: frozenset[int] = frozenset()
+
+    def listens(self, *places: str) -> None:
+        """Set the proxy's listening addresses, such as `0.0.0.0:8080`."""
+        self._ports = frozenset(int(place.rpartition(":")[2]) for place in places)
+
+    def is_at(self, address: str, port: int) -> bool:
+        """Return whether the proxy listens at `address` and `port`, on any interface of its machine."""
+        return port in self._ports and _is_own_address(address)
+
+
+def _is_own_address(address: str) -> bool:
+    # A socket can be bound only to an address of this machine.
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
 # A separate pool: names whose DNS servers do not answer block their threads, and a reload needs a thread too.
 RESOLVERS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="resolver")
 

@@ -9,7 +9,7 @@ from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.http.body_size import Budget, Rate
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, open_exchange, spend_freely
-from agent_sandbox.proxy.exchange.quotas import FORGOTTEN_SECONDS, BodyQuota, Budgets, boot, uptime
+from agent_sandbox.proxy.exchange.quotas import FORGOTTEN_SECONDS, BodyQuota, Budgets, boot
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
@@ -165,8 +165,7 @@ def test_counts_that_cannot_be_written_are_written_later(tmp_path: Path) -> None
     assert (tmp_path / "no" / "budgets.json").exists()
 
 
-def test_reads_the_uptime_and_the_boot_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert uptime() <= uptime()
+def test_reads_the_boot_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "boot").write_text("7\n")
     monkeypatch.setattr("agent_sandbox.proxy.exchange.quotas.BOOT", tmp_path / "boot")
     assert boot() == "7"

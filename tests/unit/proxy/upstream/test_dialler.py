@@ -1,7 +1,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from typing import Any, cast, override
 
@@ -13,7 +13,7 @@ from agent_sandbox.policy.match.upstream import UpstreamProxy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.upstream import dialler as subject
-from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
+from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, LoopGuard, NotReached, Refused
 from agent_sandbox.proxy.upstream.overrides import Override
 from agent_sandbox.proxy.upstream.proxy_connect import ProxyEndpoint, Streams
 from memory_streams import MemoryTransport, memory_streams
@@ -65,13 +65,6 @@ async def failure(world: World, host: str = "a.test") -> tuple[type[NotReached],
     with pytest.raises(DialError) as caught:
         await world.dialler().dial(host, 443)
     return type(caught.value.why), str(caught.value.why)
-
-
-async def test_connects_to_the_address_that_was_checked() -> None:
-    world = World(["203.0.113.1", "203.0.113.2"])
-    got: Any = await world.dialler().dial("a.test", 443)
-    assert got == ("203.0.113.1", 443)
-    assert world.dialled == [("203.0.113.1", 443)]
 
 
 async def test_tries_the_next_address_if_one_is_unreachable() -> None:
@@ -219,29 +212,8 @@ async def test_refuses_a_host_service_that_leads_to_the_proxy_itself() -> None:
     assert world.dialled == [("10.1.2.3", 81)]
 
 
-async def test_checks_the_address_of_a_host_service_on_each_connection() -> None:
-    world = World(["10.1.2.3"], ["169.254.169.254"])
-    dialler = world.dialler(place=TRACKER)
-    await dialler.dial(TRACKER.name, TRACKER.port)
-    with pytest.raises(DialError, match="a link-local address"):
-        await dialler.dial(TRACKER.name, TRACKER.port)
-    assert world.dialled == [("10.1.2.3", 443)]
-
-
 PROXY = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
 QUESTION = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
-
-
-WRITERS: list[asyncio.StreamWriter] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    """Close the streams that a test opened in memory."""
-    yield
-    for writer in WRITERS:
-        writer.close()
-    WRITERS.clear()
 
 
 class Company(World):
@@ -256,7 +228,6 @@ class Company(World):
     async def connect(self, address: str, port: int) -> Streams:
         await super().connect(address, port)
         reader, writer, self.transport = memory_streams()
-        WRITERS.append(writer)
         reader.feed_data(self.says)
         return reader, writer
 
@@ -385,3 +356,26 @@ async def test_connects_directly_by_default() -> None:
     world = World(["203.0.113.1"])
     await Dialler(limits=LIMITS, resolve=world.resolve, connect=world.connect).dial("a.test", 443)
     assert world.dialled == [("203.0.113.1", 443)]
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "wanted"),
+    [
+        ("127.0.0.1", 8080, True),
+        ("127.0.0.1", 443, True),
+        ("127.9.9.9", 8080, True),
+        ("127.0.0.1", 8081, False),
+        ("198.51.100.77", 8080, False),
+        ("fd00::77", 8080, False),
+    ],
+)
+def test_matches_the_ports_of_the_proxy_on_every_address_of_the_machine(
+    address: str, port: int, *, wanted: bool
+) -> None:
+    itself = LoopGuard()
+    itself.listens("0.0.0.0:8080", "[::]:443")
+    assert itself.is_at(address, port) is wanted
+
+
+def test_matches_nothing_before_the_proxy_listens() -> None:
+    assert not LoopGuard().is_at("127.0.0.1", 8080)
