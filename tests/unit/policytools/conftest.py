@@ -1,32 +1,13 @@
-"""Fixtures that build policies and requests from text."""
-
-from collections.abc import Callable
-from textwrap import dedent
+"""Fixtures that make policies and requests from text."""
 
 import pytest
 
-from agent_sandbox.policy import Layer, Policy, Request, compile_policy
-from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policy import Request
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
+from policy_texts import PolicyOf, RequestOf, layer_of, policy_of
 
-type LayerOf = Callable[[str], Layer]
-type PolicyOf = Callable[[str], Policy]
-type RequestOf = Callable[[str], Request]
-
+__all__ = ["layer_of", "policy_of"]  # fixtures
 SLASHES = "domains: [{host: slash.test, encoded_slash: true}]"
-
-
-@pytest.fixture
-def layer_of() -> LayerOf:
-    def layer(text: str) -> Layer:
-        return parse_layer(dedent(text), name="project", file="policy.yaml", shown="policy.yaml", services=("x",))
-
-    return layer
-
-
-@pytest.fixture
-def policy_of(layer_of: LayerOf) -> PolicyOf:
-    return lambda text: compile_policy([layer_of(text)], {})
 
 
 @pytest.fixture

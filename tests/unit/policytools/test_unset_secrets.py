@@ -1,16 +1,13 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policytools.unset_secrets import Bound, Wanted, kinds_of, unheard, wanted
+from policy_texts import PolicyOf
 from table_tests import each
 
 KEY = "transform: {request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
 AS = "transform: {type: bearer}"
 BOTH = f"{{request: {{headers: {{X-Key: {{secret: key, {AS}}}, X-Id: {{secret: id, {AS}}}}}}}}}"
 SET = "agent-sandbox secret set"
-
-type PolicyOf = Callable[[str], Policy]
 
 
 def lines(policy: Policy, *bound: Bound) -> list[str]:

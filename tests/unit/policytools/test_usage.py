@@ -1,13 +1,9 @@
-from collections.abc import Callable
-
 import pytest
 
-from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policytools import usage as subject
 from agent_sandbox.policytools.usage import Asked, Usage
+from policy_texts import PolicyOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
 
 POLICY = """\
 domains:

@@ -1,9 +1,10 @@
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from agent_sandbox.proxy.reload.source_pin import HELD_BACK
 from agent_sandbox.proxy.run import BODIES, PARSER, control_verbs, run, warm_up
 from agent_sandbox.proxy.settings import Entrances, Settings
 from agent_sandbox.proxy.upstream.overrides import Override
+from policy_texts import PolicyOf
 
 ASKING = "domains: [{host: a.test, rules: [{graphql: {query: [viewer]}}]}]"
 
@@ -45,6 +47,17 @@ class Server:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[None]:
+    """Run the proxy from when it is ready until it is stopped."""
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - nothing tells when
+        await asyncio.sleep(0.01)
+    yield
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
 
 
 @pytest.fixture
@@ -105,21 +118,16 @@ async def test_dns_queries_are_answered_by_the_policy(settings: Settings, monkey
 
     monkeypatch.setattr(subject, "open_entrances", open_entrances)
     settings.policy.write_text("version: 1\ndomains: [a.test]\n")
-    serving = asyncio.create_task(run(settings, Limits()))
-    _, writer = await connected(settings)
-    writer.close()
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with running(settings):
+        _, writer = await connected(settings)
+        writer.close()
     assert [response.answer[0][0].to_text() for response in responses] == ["127.0.0.1"] * 2
 
 
 @pytest.mark.parametrize("name", ["", ".devcontainer/policy.yaml"])
 async def test_pins_the_folder_of_a_mounted_policy(settings: Settings, name: str) -> None:
-    serving = asyncio.create_task(run(replace(settings, policy_name=name), Limits()))
-    while not settings.control.exists():  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with running(replace(settings, policy_name=name)):
+        pass
     assert settings.folder.exists() is bool(name)
 
 
@@ -136,21 +144,17 @@ async def test_reports_an_invalid_policy_at_the_start(settings: Settings, capfd:
 async def test_sighup_reloads_the_policy_and_prints_the_result(
     settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    serving = asyncio.create_task(run(settings, Limits()))
-    while not settings.control.exists():  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.01)
     told = ""
-    for text, verdict in (
-        ("version: 1\ndomains: [a.test]\n", "policy reloaded: 1 rules added, 0 removed"),
-        ("version: 7\n", f"policy not reloaded, the file has problems: {settings.policy}:1:"),
-    ):
-        settings.policy.write_text(text)
-        os.kill(os.getpid(), signal.SIGHUP)
-        while verdict not in told:
-            await asyncio.sleep(0.01)
-            told += capfd.readouterr().out
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with running(settings):
+        for text, verdict in (
+            ("version: 1\ndomains: [a.test]\n", "policy reloaded: 1 rules added, 0 removed"),
+            ("version: 7\n", f"policy not reloaded, the file has problems: {settings.policy}:1:"),
+        ):
+            settings.policy.write_text(text)
+            os.kill(os.getpid(), signal.SIGHUP)
+            while verdict not in told:
+                await asyncio.sleep(0.01)
+                told += capfd.readouterr().out
 
 
 def test_reports_a_missing_upstream_ca_file(settings: Settings, tmp_path: Path) -> None:
@@ -174,17 +178,13 @@ domains:
 
 async def test_writes_the_placeholders_of_the_policy_in_force(settings: Settings) -> None:
     settings.policy.write_text(KEYED)
-    serving = asyncio.create_task(run(settings, Limits()))
-    while not settings.control.exists():  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.01)
-    first = settings.environment.read_text()
-    settings.policy.write_text("version: 1\n")
-    reader, writer = await asyncio.open_unix_connection(settings.control)
-    writer.write(b'{"verb": "reload"}\n')
-    assert json.loads(await reader.read())["ok"]
-    writer.close()
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with running(settings):
+        first = settings.environment.read_text()
+        settings.policy.write_text("version: 1\n")
+        reader, writer = await connected(settings)
+        writer.write(b'{"verb": "reload"}\n')
+        assert json.loads(await reader.read())["ok"]
+        writer.close()
     assert first.startswith('export A_KEY="${A_KEY:-sk-')
     assert settings.environment.read_text() == ""
 
@@ -193,11 +193,8 @@ async def test_reports_placeholders_that_cannot_be_written_and_continues(
     settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings.environment.mkdir(parents=True)
-    serving = asyncio.create_task(run(settings, Limits()))
-    while not settings.control.exists():  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with running(settings):
+        pass
     assert "cannot write the placeholders of secrets: Is a directory\n" in capfd.readouterr().err
 
 
@@ -228,11 +225,8 @@ async def test_records_that_the_policy_from_before_stays_in_force(
     assert pin
     pin.take(settings.policy)
     settings.policy.write_text("version: 1\ndomains: [a.test]\n")
-    serving = asyncio.create_task(run(settings, Limits()))
-    while not settings.control.exists():  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with running(settings):
+        pass
     assert HELD_BACK in capfd.readouterr().out
 
 
@@ -240,7 +234,7 @@ async def test_records_that_the_policy_from_before_stays_in_force(
     ("text", "imported"), [(ASKING, {BODIES, PARSER}), (MCP, {BODIES}), ("domains: [a.test]", set())]
 )
 async def test_the_parser_is_imported_before_it_is_needed_and_only_where_it_may_be(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, text: str, imported: set[str]
+    policy: PolicyOf, monkeypatch: pytest.MonkeyPatch, text: str, imported: set[str]
 ) -> None:
     current = policy(text)
     for name in (BODIES, PARSER):

@@ -1,13 +1,9 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy, offered
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.problems import UserError
-
-type LayerOf = Callable[[str], Layer]
+from policy_texts import LayerOf
 
 
 def test_compiles_the_rules_of_every_layer(layer_of: LayerOf) -> None:

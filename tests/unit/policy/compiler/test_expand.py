@@ -1,10 +1,7 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.expand import expand
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.http.method import STANDARD
@@ -13,9 +10,8 @@ from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.problems import UserError
+from policy_texts import LayerOf
 from table_tests import each
-
-type LayerOf = Callable[..., Layer]
 
 
 def test_an_allow_defaults_to_usual_ports_and_methods_and_a_deny_to_all(layer_of: LayerOf) -> None:

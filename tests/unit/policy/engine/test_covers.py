@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from agent_sandbox.policy.engine.covers import covers
@@ -13,6 +15,7 @@ from table_tests import each
 
 ANY = parse_host_pattern("a.test")
 ALL = Conditions(host=ANY)
+KEY_A, KEY_B = (injection([Credential(header="x-key", secret=name)]) for name in ("a", "b"))
 
 
 @each(
@@ -96,7 +99,7 @@ NARROWER = [
     Conditions(host=ANY, max_body=5),
     Conditions(host=ANY, graphql=operation_pattern({"query": ["a"]})),
     Conditions(host=ANY, mcp=mcp_pattern(["a"], [])),
-    Conditions(host=ANY, inject=injection([Credential(header="x-key", secret="a")])),
+    Conditions(host=ANY, inject=KEY_A),
 ]
 
 
@@ -105,42 +108,33 @@ def test_a_rule_with_an_additional_condition_is_narrower(narrower: Conditions) -
     assert (covers(ALL, narrower), covers(narrower, ALL), covers(narrower, narrower)) == (True, False, True)
 
 
-def test_compares_ports_headers_and_body_sizes() -> None:
-    wide = Conditions(host=ANY, ports=frozenset({80, 443}), max_body=6, headers=header_pattern({"x-a": "b"}))
-    both = header_pattern({"x-a": "b", "x-b": "c"})
-    narrow = Conditions(host=ANY, ports=frozenset({443}), max_body=5, headers=both)
-    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
-
-
-def test_both_schemes_cover_any_scheme_and_a_query_does_not_cover_a_longer_query() -> None:
-    assert covers(Conditions(host=ANY, schemes=frozenset({"http", "https"})), ALL)
-    one, two = (Conditions(host=ANY, query=query_pattern(asked)) for asked in ({"a": ["1"]}, {"a": ["1"], "b": ["2"]}))
-    assert not covers(one, two)
-
-
-def test_a_graphql_list_covers_a_shorter_list() -> None:
-    wide, narrow = (
-        Conditions(host=ANY, graphql=operation_pattern(named))
-        for named in ({"query": ["a", "b"], "mutation": ["c"]}, {"query": ["b"]})
-    )
-    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
-
-
-def test_a_tool_pattern_covers_a_narrower_pattern() -> None:
-    wide, narrow = (Conditions(host=ANY, mcp=mcp_pattern(tools, [])) for tools in (["read_*"], ["read_a"]))
-    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
-
-
-def test_does_not_cover_a_rule_that_injects_another_secret() -> None:
-    one, other = (
-        Conditions(host=ANY, inject=injection([Credential(header="x-key", secret=secret)])) for secret in ("a", "b")
-    )
-    assert not covers(one, other)
-
-
-def test_only_a_rule_with_encoded_slash_covers_another_with_encoded_slash() -> None:
-    taking = Conditions(host=ANY, encoded_slash=True)
-    assert (covers(taking, ALL), covers(ALL, taking)) == (True, False)
+@each(
+    ("wide", "narrow", "expected"),
+    [
+        ({"ports": frozenset({80, 443})}, {"ports": frozenset({443})}, (True, False)),
+        ({"max_body": 6}, {"max_body": 5}, (True, False)),
+        (
+            {"headers": header_pattern({"x-a": "b"})},
+            {"headers": header_pattern({"x-a": "b", "x-b": "c"})},
+            (True, False),
+        ),
+        ({"schemes": frozenset({"http", "https"})}, {}, (True, True)),
+        ({"query": query_pattern({"a": ["1"]})}, {"query": query_pattern({"a": ["1"], "b": ["2"]})}, (False, False)),
+        (
+            {"graphql": operation_pattern({"query": ["a", "b"], "mutation": ["c"]})},
+            {"graphql": operation_pattern({"query": ["b"]})},
+            (True, False),
+        ),
+        ({"mcp": mcp_pattern(["read_*"], [])}, {"mcp": mcp_pattern(["read_a"], [])}, (True, False)),
+        ({"inject": KEY_A}, {"inject": KEY_B}, (False, False)),
+        ({"encoded_slash": True}, {}, (True, False)),
+    ],
+)
+def test_compares_the_values_of_a_condition(
+    wide: dict[str, Any], narrow: dict[str, Any], expected: tuple[bool, bool]
+) -> None:
+    first, second = (Conditions(host=ANY, **values) for values in (wide, narrow))
+    assert (covers(first, second), covers(second, first)) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy.engine.dump import dump_rule
-from agent_sandbox.policy.engine.policy import Policy
+from policy_texts import PolicyOf
 
 
-def test_dumps_a_rule_in_canonical_form(policy_of: Callable[[str], Policy]) -> None:
+def test_dumps_a_rule_in_canonical_form(policy_of: PolicyOf) -> None:
     policy = policy_of(
         """
         domains:
@@ -45,7 +43,7 @@ def test_dumps_a_rule_in_canonical_form(policy_of: Callable[[str], Policy]) -> N
     assert (second["headers"], second["max_body"]) == ({"x-a": "2", "x-b": "1"}, 1000)
 
 
-def test_omits_conditions_that_a_rule_does_not_have(policy_of: Callable[[str], Policy]) -> None:
+def test_omits_conditions_that_a_rule_does_not_have(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]\ndeny: [b.test]")
     assert dump_rule(policy.rules.rules[1]) == {
         "effect": "deny",

@@ -1,24 +1,17 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.grants import Asked, AskRules, Grants, is_for_one_request, unasked_body, why_asked
-from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.settings import Settings
 from agent_sandbox.policy.http.path import readings
-from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
+from policy_texts import PolicyOf, RequestOf
 from table_tests import each
 
-type PolicyOf = Callable[[str], Policy]
-type RequestOf = Callable[[str], Request]
-
-NOTHING = compile_policy([], {})
 HERE = Origin(file="grant", line=1, layer="grant")
 GOOD = Conditions(host=parse_host_pattern("a.test"), ports=frozenset({443}), methods=frozenset({"GET"}))
 
@@ -91,12 +84,7 @@ GRAPHQL = "{host: a.test, rules: [{graphql: {query: [a]}}]}"
     ],
 )
 def test_asks_a_person_about_writes_and_uploads_that_the_rule_does_not_name(  # noqa: PLR0917 - a table
-    policy_of: Callable[[str], Policy],
-    request_of: Callable[[str], Request],
-    settings: Settings,
-    rule: str,
-    sent: tuple[str, int | None],
-    why: str,
+    policy_of: PolicyOf, request_of: RequestOf, settings: Settings, rule: str, sent: tuple[str, int | None], why: str
 ) -> None:
     method, size = sent
     request = replace(request_of(f"{method} https://a.test/"), body_size=size)
@@ -107,7 +95,7 @@ def test_asks_a_person_about_writes_and_uploads_that_the_rule_does_not_name(  # 
 
 @each(("settings", "rule", "most"), [(UPLOADS, WHOLE, 9), (UPLOADS, SIZED, None), (WRITES, WHOLE, None)])
 def test_limits_a_body_of_unknown_size_to_the_upload_threshold(
-    policy_of: Callable[[str], Policy], settings: Settings, rule: str, most: int | None
+    policy_of: PolicyOf, settings: Settings, rule: str, most: int | None
 ) -> None:
     assert unasked_body(settings, policy_of(f"domains: [{rule}]").rules.rules) == most
 

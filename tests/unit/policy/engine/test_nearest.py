@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
@@ -13,16 +11,12 @@ from agent_sandbox.policy.engine.nearest import (
     no_rule_for_request,
     unshadowed,
 )
-from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policy.http.path import readings
-from agent_sandbox.policy.http.request import Request
+from policy_texts import PolicyOf, RequestOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
-type RequestOf = Callable[[str], Request]
 
 POLICY = """
 domains:

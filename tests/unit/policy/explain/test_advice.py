@@ -1,10 +1,7 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
-from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.decide import decide, decide_connect
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.advice import (
@@ -21,11 +18,8 @@ from agent_sandbox.policy.explain.advice import (
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
-from agent_sandbox.policy.http.request import Request
+from policy_texts import LayerOf, PolicyOf, RequestOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
-type RequestOf = Callable[[str], Request]
 
 POLICY = "domains: [{host: a.test, rules: [{methods: [GET]}]}]\ndeny: [b.test]"
 APPLY = "then: agent-sandbox proxy reload"
@@ -123,7 +117,7 @@ def test_suggests_a_line_if_the_policy_allows_nothing_yet(
 
 
 def test_names_the_restricting_layer_that_has_to_allow_the_request_too(
-    layer_of: Callable[..., Layer], request_of: RequestOf
+    layer_of: LayerOf, request_of: RequestOf
 ) -> None:
     narrowing = layer_of("tighten: true\ndomains: [b.test]", name="team", file="team.yaml")
     request = request_of("GET https://a.test/")

@@ -1,10 +1,7 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy.explain.git_command import git_command
-from agent_sandbox.policy.http.request import Request
+from policy_texts import RequestOf
 from table_tests import each
 
-type RequestOf = Callable[[str], Request]
 PUSH = "git-receive-pack"
 
 

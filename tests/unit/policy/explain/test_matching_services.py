@@ -1,14 +1,10 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy.compiler.compile import compile_policy, offered
-from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.matching_services import ServiceIndex, matching_services
-from agent_sandbox.policy.http.request import Request
+from policy_texts import LayerOf, PolicyOf, RequestOf
 
 
 def test_lists_up_to_three_services_that_allow_a_request_narrowest_first(
-    layer_of: Callable[..., Layer], request_of: Callable[[str], Request], policy_of: Callable[[str], Policy]
+    layer_of: LayerOf, request_of: RequestOf, policy_of: PolicyOf
 ) -> None:
     policy = policy_of("domains: [x.test]")
     services = {
@@ -24,16 +20,14 @@ def test_lists_up_to_three_services_that_allow_a_request_narrowest_first(
     assert matching_services(request_of("GET https://nobody.test/"), offers, policy) == ()
 
 
-def test_does_not_suggest_a_service_that_the_policy_already_names(
-    layer_of: Callable[..., Layer], request_of: Callable[[str], Request]
-) -> None:
+def test_does_not_suggest_a_service_that_the_policy_already_names(layer_of: LayerOf, request_of: RequestOf) -> None:
     services = {"x": layer_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]", name="service x")}
     policy = compile_policy([layer_of("services: [x]")], services)
     offers = offered({"x": layer_of("domains: [a.test]")})
     assert matching_services(request_of("POST https://a.test/"), offers, policy) == ()
 
 
-def test_the_index_finds_all_services_with_rules_about_a_host(layer_of: Callable[..., Layer]) -> None:
+def test_the_index_finds_all_services_with_rules_about_a_host(layer_of: LayerOf) -> None:
     services = offered(
         {
             "exact": layer_of("domains: [a.test, b.test]"),

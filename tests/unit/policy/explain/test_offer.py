@@ -1,19 +1,14 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.explain.offer import offer_for
-from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from policy_texts import PolicyOf, RequestOf
 from table_tests import each
 
 NOTHING = compile_policy([], {})
-
-type RequestOf = Callable[[str], Request]
 
 
 @each(
@@ -44,9 +39,7 @@ def test_a_request_that_no_rule_can_express_is_offered_once(request_of: RequestO
     assert (offer.lasting, offer.text) == (None, "")
 
 
-def test_offers_only_the_exact_request_if_a_rule_already_allows_it(
-    policy_of: Callable[[str], Policy], request_of: RequestOf
-) -> None:
+def test_offers_only_the_exact_request_if_a_rule_already_allows_it(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("domains: [a.test, 9.9.9.9]\nsettings: {ask: {about: [writes], uploads: 9}}")
     for line, size, text in (
         ("POST https://9.9.9.9/x", 0, "POST https://9.9.9.9/x"),
@@ -68,7 +61,7 @@ def test_offers_only_the_exact_request_if_a_rule_already_allows_it(
     ],
 )
 def test_offers_only_the_exact_request_if_a_rule_asks_about_it(
-    policy_of: Callable[[str], Policy], request_of: RequestOf, line: str, text: str, *, by_rule: bool
+    policy_of: PolicyOf, request_of: RequestOf, line: str, text: str, *, by_rule: bool
 ) -> None:
     offer = offer_for(request_of(line), policy_of("domains: [{host: a.test, ask: true}]"))
     assert offer

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy.http.git_requests import (
     fetched_repository,
     git_tool,
@@ -7,10 +5,8 @@ from agent_sandbox.policy.http.git_requests import (
     pushed_repository,
     with_query,
 )
-from agent_sandbox.policy.http.request import Request
+from policy_texts import RequestOf
 from table_tests import each
-
-type RequestOf = Callable[[str], Request]
 
 
 @each(

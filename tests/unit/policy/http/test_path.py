@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy.errors import Ambiguous
-from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings, segments_of, served_as
+from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings, served_as
 from table_tests import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "vectors/paths.yaml").read_text("utf-8"))
@@ -72,7 +72,3 @@ def test_lowers_encoded_non_ascii_letters_and_keeps_invalid_utf_8(reading: str, 
 )
 def test_a_deny_sees_what_servers_make_of_a_path(path: str, served: set[str]) -> None:
     assert set(served_as(readings(path))) == served
-
-
-def test_splits_segments_at_slashes() -> None:
-    assert segments_of("/a//b/") == ("", "a", "", "b", "")

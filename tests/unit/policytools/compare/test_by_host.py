@@ -1,15 +1,13 @@
-from collections.abc import Callable
 from dataclasses import replace
 
-from agent_sandbox.policy import Effect, Policy
+from agent_sandbox.policy import Effect
 from agent_sandbox.policy.engine.index import build_index
 from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.compare.by_host import by_host
+from policy_texts import PolicyOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
 
 POLICY = """
 allow_all: true

@@ -1,14 +1,10 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Layer, Policy, compile_policy
+from agent_sandbox.policy import compile_policy
 from agent_sandbox.policytools.compare.difference import Change, difference
+from policy_texts import LayerOf, PolicyOf
 from table_tests import each
-
-type LayerOf = Callable[[str], Layer]
-type PolicyOf = Callable[[str], Policy]
 
 
 def told(changes: tuple[Change, ...]) -> list[str]:

@@ -1,15 +1,12 @@
-from collections.abc import Callable
-
 import pytest
 
-from agent_sandbox.policy import Effect, Policy
+from agent_sandbox.policy import Effect
 from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policytools.compare import rule_cover
 from agent_sandbox.policytools.compare.rule_cover import Wider
-
-type PolicyOf = Callable[[str], Policy]
+from policy_texts import PolicyOf
 
 POLICY = """
 domains:

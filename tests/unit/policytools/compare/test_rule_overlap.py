@@ -1,13 +1,10 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.compare.rule_overlap import Meeting, hosts_apart, sets_apart, sets_of
+from policy_texts import PolicyOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
 
 POLICY = """
 allow_all: true

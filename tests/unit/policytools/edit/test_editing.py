@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 
 from agent_sandbox.policy import Effect, Layer, Policy, compile_policy
@@ -7,9 +5,8 @@ from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, Values, add_service, edit, merge
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
+from policy_texts import LayerOf
 from table_tests import each
-
-type LayerOf = Callable[[str], Layer]
 
 TEXT = """\
 version: 1

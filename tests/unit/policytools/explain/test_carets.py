@@ -1,13 +1,8 @@
-from collections.abc import Callable
-
 import pytest
 
-from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policytools.explain.carets import carets
+from policy_texts import PolicyOf, RequestOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
-type RequestOf = Callable[[str], Request]
 
 
 def entry(host: str, path: str = "") -> str:

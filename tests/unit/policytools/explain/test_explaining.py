@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 
 from agent_sandbox.policy import Cause, Effect, Policy
@@ -7,9 +5,8 @@ from agent_sandbox.policytools.explain import explaining
 from agent_sandbox.policytools.explain.explaining import Explanation, explain
 from agent_sandbox.policytools.explain.remedy import Remedy
 from agent_sandbox.policytools.explain.request_line import RequestLine
+from policy_texts import PolicyOf
 from table_tests import each
-
-type PolicyOf = Callable[[str], Policy]
 
 POLICY = """
 domains:

@@ -1,20 +1,14 @@
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Layer, Operation, Policy, Request, compile_policy, decide
+from agent_sandbox.policy import Operation, compile_policy, decide
 from agent_sandbox.policy.compiler.compile import offered
 from agent_sandbox.policy.explain.advice import NO_MCP, PLAINLY
 from agent_sandbox.policy.http.mcp_message import CALL, McpMessage
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.explain.remedy import ONLY_NARROWS, Remedy, remedy
+from policy_texts import LayerOf, PolicyOf, RequestOf
 from table_tests import each
-
-type LayerOf = Callable[[str], Layer]
-type PolicyOf = Callable[[str], Policy]
-type RequestOf = Callable[[str], Request]
-
 
 BELOW_ROOT = "rules: [{methods: [GET], schemes: [https], path: {prefix: '/'}}]"
 

@@ -1,12 +1,9 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy import Layer, Request
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policyfile import parse_layer, parse_service
 from agent_sandbox.policytools.explain.service_choice import chosen_for
+from policy_texts import RequestOf
 from table_tests import each
-
-type RequestOf = Callable[[str], Request]
 
 FORGE = """
 options: {repos: repositories, git: {access: [read, readwrite]}, api: {access: [read, readwrite]}}

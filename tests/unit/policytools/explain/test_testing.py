@@ -1,15 +1,11 @@
-from collections.abc import Callable
-
 import pytest
 
-from agent_sandbox.policy import Effect, Layer, Origin, Policy
+from agent_sandbox.policy import Effect, Origin
 from agent_sandbox.policytools.explain.request_line import RequestLine
 from agent_sandbox.policytools.explain.testing import Case, cases_of, read_cases, run_cases
 from agent_sandbox.problems import UserError
+from policy_texts import LayerOf, PolicyOf
 from table_tests import each
-
-type LayerOf = Callable[[str], Layer]
-type PolicyOf = Callable[[str], Policy]
 
 POLICY = """
 domains: [a.test]

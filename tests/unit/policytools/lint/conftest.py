@@ -11,9 +11,9 @@ from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.edit.comments import comments_by_line
 from agent_sandbox.policytools.lint.subject import Finding, Subject
+from policy_texts import Find
 
 type SubjectOf = Callable[..., Subject]
-type Find = Callable[..., list[tuple[int, str]]]
 type Check = Callable[[Subject], Iterable[Finding]]
 
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Layer, Policy, compile_policy
+from agent_sandbox.policy import Layer, compile_policy
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.suggest.denials import read_traffic
 from agent_sandbox.policytools.suggest.learning import TOO_LONG, Learned, learn, replay
 from log_lines import denied
+from policy_texts import PolicyOf
 
-type PolicyOf = Callable[[str], Policy]
 LONG = "a1" * 65
 
 
@@ -107,9 +107,7 @@ REQUESTS = st.tuples(
 
 
 @given(st.lists(REQUESTS, max_size=12))
-def test_learned_entries_allow_all_requests_except_those_left_out(
-    asked: list[tuple[str, str, list[str], str]],
-) -> None:
+def test_learned_entries_allow_all_requests_except_those_left_out(asked: list[tuple[str, str, list[str], str]]) -> None:
     own = _layer("deny: [denied.test]")
     lines = [denied(f"{method} https://{host}/{'/'.join(words)}", cause=cause) for method, host, words, cause in asked]
     found = learn(read_traffic(lines, since=""), compile_policy([own], {}), {})

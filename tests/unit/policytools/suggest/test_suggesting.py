@@ -2,14 +2,14 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policy import Layer, Policy, compile_policy
+from agent_sandbox.policy import compile_policy
 from agent_sandbox.policytools.suggest.denials import read_denials
 from agent_sandbox.policytools.suggest.noise_filter import RESERVED
 from agent_sandbox.policytools.suggest.suggesting import Suggestions, suggest
 from log_lines import denied
+from policy_texts import LayerOf, PolicyOf
 from table_tests import each
 
-type PolicyOf = Callable[[str], Policy]
 ADDRESS = "the name resolves to an address that the sandbox cannot reach"
 
 
@@ -94,7 +94,7 @@ def test_never_suggests_a_name_that_resolved_to_a_forbidden_address(policy_of: P
     assert (lines(got), got.left_out[ADDRESS].count) == ([], 2)
 
 
-def test_does_not_suggest_requests_beyond_a_restriction(layer_of: Callable[[str], Layer]) -> None:
+def test_does_not_suggest_requests_beyond_a_restriction(layer_of: LayerOf) -> None:
     policy = compile_policy([layer_of("tighten: true\ndomains: [b.test]"), layer_of("domains: [b.test]")], {})
     got = suggest(read_denials([denied("GET https://a.test/")]), policy, {})
     assert (lines(got), left(got)) == ([], ["denied by a restricting layer"])

@@ -1,12 +1,12 @@
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_sandbox.policy import Policy, decide
+from agent_sandbox.policy import decide
 from agent_sandbox.proxy.ask.asking import Asking, answer_verb, state
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.control.channel import Answer
@@ -15,18 +15,13 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from asking_world import HEAD, TUNNEL, World, request
+from policy_texts import PolicyOf
+from sleeps import turns
 
 GET = request("GET https://new.test/x")
 
 
-async def turns() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-async def test_an_answer_allows_the_request_and_ending_the_grant_starts_a_review(
-    policy: Callable[[str], Policy],
-) -> None:
+async def test_an_answer_allows_the_request_and_ending_the_grant_starts_a_review(policy: PolicyOf) -> None:
     first = policy("domains: [a.test]\nsettings: {ask: unlisted}")
     store = PolicyStore(Path("policy.yaml"), load=lambda _: first)
     asking = Asking(store, AuditLog([], clock=lambda: 0.0), Limits())
@@ -62,9 +57,7 @@ async def test_an_answer_allows_the_request_and_ending_the_grant_starts_a_review
     await asyncio.gather(watching, return_exceptions=True)
 
 
-async def test_learning_grants_requests_until_it_ends_and_then_starts_a_review(
-    policy: Callable[[str], Policy],
-) -> None:
+async def test_learning_grants_requests_until_it_ends_and_then_starts_a_review(policy: PolicyOf) -> None:
     current = policy("domains: [a.test]")
     store = PolicyStore(Path("policy.yaml"), load=lambda _: current)
     asking = Asking(store, AuditLog([], clock=lambda: 0.0), Limits())
@@ -91,7 +84,7 @@ async def test_learning_grants_requests_until_it_ends_and_then_starts_a_review(
 
 
 @pytest.fixture
-def world(policy: Callable[[str], Policy]) -> World:
+def world(policy: PolicyOf) -> World:
     """A policy that asks about unlisted hosts."""
     return World(policy("domains: [a.test]\nsettings: {ask: unlisted}"))
 

@@ -1,19 +1,18 @@
 import asyncio
-from collections.abc import Callable
 
 import pytest
-from msgspec.structs import replace
 
-from agent_sandbox.policy import Policy, decide
+from agent_sandbox.policy import decide
 from agent_sandbox.policy.explain.offer import Offer, offer_for
-from agent_sandbox.proxy.ask.grant_book import CHECK_SECONDS, FULL, LONGEST_SECONDS, MOST, Scope, later
+from agent_sandbox.proxy.ask.grant_book import CHECK_SECONDS, LONGEST_SECONDS, Scope, later
 from asking_world import World, request
+from policy_texts import PolicyOf
 
 GET = request("GET https://new.test/x")
 
 
 @pytest.fixture
-def world(policy: Callable[[str], Policy]) -> World:
+def world(policy: PolicyOf) -> World:
     """A policy without the host."""
     return World(policy("domains: [a.test]"))
 
@@ -86,16 +85,3 @@ async def test_later_calls_the_function_after_the_delay() -> None:
     later(0, rang.set)
     assert not rang.is_set()
     await rang.wait()
-
-
-async def test_says_why_a_grant_is_not_possible(world: World) -> None:
-    only_once = replace(offer(world), lasting=None)
-    assert world.grants.add(only_once, GET, Scope.STOP, who="ana", seconds=None).startswith("no rule can express")
-    for _ in range(MOST):
-        await add(world, Scope.STOP)
-    assert world.grants.add(offer(world), GET, Scope.STOP, who="ana", seconds=None) == FULL
-
-
-def test_unrecorded_makes_a_rule_without_a_record(world: World) -> None:
-    rule = world.grants.unrecorded(offer(world).once, "because")
-    assert (rule.verdict.rule, rule.reason, world.records, [*world.grants]) == ("grant:1", "because", [], [])

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 
 from agent_sandbox.audit_event import Event
@@ -7,6 +5,7 @@ from agent_sandbox.policy import Effect, Policy, decide
 from agent_sandbox.proxy.ask.learning import EXPIRED, LONGEST_SECONDS, Learning
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from asking_world import HEAD, TUNNEL, World, request
+from policy_texts import PolicyOf
 from table_tests import each
 
 POLICY = """\
@@ -55,7 +54,7 @@ class Started:
 
 
 @pytest.fixture
-def started(policy: Callable[[str], Policy]) -> Started:
+def started(policy: PolicyOf) -> Started:
     return Started(policy(POLICY))
 
 

@@ -1,19 +1,18 @@
-from collections.abc import Callable
-
 import pytest
 
-from agent_sandbox.policy import Policy, decide
+from agent_sandbox.policy import decide
 from agent_sandbox.proxy.ask import questions as subject
 from agent_sandbox.proxy.ask.grant_book import MOST, Scope
 from agent_sandbox.proxy.limits import Limits
 from asking_world import World, request
+from policy_texts import PolicyOf
 
 ASKS = "domains: [a.test]\ndeny: [bad.test]\nsettings: {ask: {timeout: 7}}"
 GET = "GET https://new.test/x"
 
 
 @pytest.fixture
-def world(policy: Callable[[str], Policy]) -> World:
+def world(policy: PolicyOf) -> World:
     """A policy that asks about unlisted hosts, and a watcher."""
     return World(policy(ASKS), Limits(questions=4))
 
@@ -24,12 +23,12 @@ def test_asks_only_where_a_grant_would_decide(world: World, line: str) -> None:
     assert (exchange.waiting, why, world.ids()) == (None, "", [])
 
 
-def test_asks_no_question_unless_the_policy_sets_ask(policy: Callable[[str], Policy]) -> None:
+def test_asks_no_question_unless_the_policy_sets_ask(policy: PolicyOf) -> None:
     exchange, why = World(policy("domains: [a.test]")).ask(GET)
     assert (exchange.waiting, why) == (None, "")
 
 
-async def test_asks_about_a_write_that_a_rule_allows_without_naming_its_method(policy: Callable[[str], Policy]) -> None:
+async def test_asks_about_a_write_that_a_rule_allows_without_naming_its_method(policy: PolicyOf) -> None:
     world = World(policy("domains: [a.test]\nsettings: {ask: writes}"))
     exchange, _ = world.ask("POST https://a.test/x")
     assert (exchange.waits, [one.reason for one in world.questions]) == (
@@ -49,7 +48,7 @@ async def test_asks_about_a_write_that_a_rule_allows_without_naming_its_method(p
     [("", "unlisted"), ("settings: {block_status: 418}", "unlisted"), ("settings: {ask: false}", "")],
 )
 def test_a_watcher_can_enable_questions_where_the_policy_does_not_set_ask(
-    policy: Callable[[str], Policy], settings: str, about: str
+    policy: PolicyOf, settings: str, about: str
 ) -> None:
     world = World(policy(f"domains: [a.test]\n{settings}"))
     world.asking = True
@@ -57,12 +56,6 @@ def test_a_watcher_can_enable_questions_where_the_policy_does_not_set_ask(
     assert (exchange.waits, why, world.questions.about(world.store.current)) == (bool(about), "", about)
     denied, _ = world.ask("GET https://10.0.0.1/")
     assert not denied.waits
-
-
-def test_asks_no_question_without_a_watcher(world: World) -> None:
-    world.watched = False
-    exchange, why = world.ask(GET)
-    assert (exchange.waiting, why) == (None, subject.UNWATCHED)
 
 
 def test_a_request_waits_until_the_timeout(world: World) -> None:
@@ -164,7 +157,7 @@ def test_withdraws_the_request_of_a_client_that_leaves(world: World) -> None:
     assert world.ids() == []
 
 
-def test_a_reload_ends_the_questions_that_it_decides(world: World, policy: Callable[[str], Policy]) -> None:
+def test_a_reload_ends_the_questions_that_it_decides(world: World, policy: PolicyOf) -> None:
     (allowed, _), (denied, _), (open_, _) = (world.ask(f"GET https://{name}.test/") for name in "bcd")
     world.store.replace(policy("domains: [b.test]\ndeny: [c.test]\nsettings: {ask: unlisted}"))
     assert [exchange.waits for exchange in (allowed, denied, open_)] == [False, False, True]

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.proxy.ask import watchers as subject
 from agent_sandbox.proxy.ask.watchers import Watchers
+from sleeps import turns
 
 
 class Reader:
@@ -39,11 +40,6 @@ def watchers(monkeypatch: pytest.MonkeyPatch) -> Watchers:
         return {"number": next(numbers)}
 
     return Watchers(state)
-
-
-async def turns() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def test_a_watcher_gets_the_state_and_then_records_and_changes(watchers: Watchers) -> None:

@@ -1,8 +1,6 @@
-import pytest
-
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
-from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse, encode, render
+from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse, render
 from imports import brought_along
 
 NOON = 1_700_000_000.5
@@ -64,18 +62,6 @@ def test_truncates_long_texts_and_escapes_invalid_characters() -> None:
     got = render(AuditRecord(event=Event.CONNECT, path="x" * 3_000, host="\udc80"), now=NOON)
     assert got["path"] == "x" * 2_048 + "... (3000 characters)"
     assert got["host"] == "\\udc80"
-
-
-def test_a_line_is_one_line_of_ascii() -> None:
-    assert encode({"path": '/\n{"decision": "allow"}\u202e'}) == (
-        b'{"path": "/\\n{\\"decision\\": \\"allow\\"}\\u202e"}\n'
-    )
-
-
-def test_a_record_is_immutable() -> None:
-    record = AuditRecord(event=Event.CONNECT)
-    with pytest.raises(AttributeError):
-        record.decision = Effect.ALLOW  # type: ignore[misc] # frozen
 
 
 def test_reading_the_log_does_not_load_the_policy_engine() -> None:

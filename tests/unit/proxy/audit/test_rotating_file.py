@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
+from agent_sandbox.proxy.audit.rotating_file import RotatedFile
 
 
 def test_drops_the_oldest_lines_when_the_files_are_full(tmp_path: Path) -> None:
@@ -74,11 +74,3 @@ def test_does_not_follow_a_link_at_the_path_of_the_log(tmp_path: Path) -> None:
     (tmp_path / "x").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         RotatedFile(tmp_path / "x")
-
-
-def test_write_all_continues_after_partial_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:2])))
-    with (tmp_path / "x").open("wb") as file:
-        write_all(file.fileno(), b"hello")
-    assert (tmp_path / "x").read_bytes() == b"hello"

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from OpenSSL import SSL
 
-from agent_sandbox.policy import Effect, Policy, parse_request
+from agent_sandbox.policy import Effect, parse_request
 from agent_sandbox.policy.match.credential_kind import KINDS
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.connection import upstream as subject
@@ -25,6 +25,7 @@ from agent_sandbox.proxy.upstream.dialler import DialError
 from agent_sandbox.proxy.wire.message import RequestHead
 from certificates import make_authority
 from lane_stage import OPEN, PLAIN, SECURE, YES, LaneStage, Pair
+from policy_texts import PolicyOf
 
 type Stage = Callable[..., LaneStage]
 type Serve = Callable[[Pair], Coroutine[Any, Any, None]]
@@ -74,9 +75,7 @@ def signed(age: float = 1.0) -> Exchange:
     return exchange
 
 
-async def test_takes_a_pooled_connection_only_for_the_same_secrets_and_policy(
-    stage: Stage, policy: Callable[[str], Policy]
-) -> None:
+async def test_takes_a_pooled_connection_only_for_the_same_secrets_and_policy(stage: Stage, policy: PolicyOf) -> None:
     async with stage() as on:
         upstream = await reached(on, PLAIN, allowed())
         upstream.secrets = secrets_of(signed())
@@ -90,7 +89,7 @@ async def test_takes_a_pooled_connection_only_for_the_same_secrets_and_policy(
 
 
 async def test_does_not_pool_a_connection_that_was_dialled_under_an_older_policy(
-    stage: Stage, policy: Callable[[str], Policy]
+    stage: Stage, policy: PolicyOf
 ) -> None:
     async with stage() as on:
         upstream = await reached(on, PLAIN, allowed())
@@ -139,7 +138,7 @@ async def test_dials_only_the_decided_destination(stage: Stage, elsewhere: str) 
 
 @pytest.mark.parametrize(("new", "fails"), [("domains: [b.test]", True), ("domains: [a.test, b.test]", False)])
 async def test_checks_a_policy_that_was_reloaded_while_connecting(
-    stage: Stage, policy: Callable[[str], Policy], new: str, *, fails: bool
+    stage: Stage, policy: PolicyOf, new: str, *, fails: bool
 ) -> None:
     async with stage() as on:
         on.reached.clear()

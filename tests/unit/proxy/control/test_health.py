@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.proxy.control import health
 from agent_sandbox.proxy.control import health as subject
 from agent_sandbox.proxy.control.health import sickness
 
@@ -37,7 +36,7 @@ def diagnose(monkeypatch: pytest.MonkeyPatch) -> Diagnose:
 
         asked: list[bytes] = []
         monkeypatch.setattr(socket, "create_connection", create_connection)
-        monkeypatch.setattr(health, "ask", lambda *_, **__: status)
+        monkeypatch.setattr(subject, "ask", lambda *_, **__: status)
         found = sickness(Path("control.sock"), PROXY)
         assert not asked or asked == [subject.QUESTION]
         return found

@@ -66,21 +66,6 @@ def test_a_used_secret_is_in_one_record_and_counted_once() -> None:
     assert ("secrets" in second, counted) == (False, [((use,), made.host, 401, True), ((), made.host, 401, True)])
 
 
-def test_the_record_of_an_aborted_request_has_the_cause() -> None:
-    book, made = Book(), ended()
-    made.error = "gone"
-    book.journal.error(made, TUNNEL)
-    assert b'"reason": "why; aborted: gone"' in book.lines[0]
-    assert b'"status": null' in book.lines[0]
-
-
-def test_an_aborted_denial_keeps_its_reason() -> None:
-    book, made = Book(), ended(effect=Effect.DENY)
-    made.error = "gone"
-    book.journal.error(made, TUNNEL)
-    assert b'"reason": "why"' in book.lines[0]
-
-
 def test_writes_a_record_at_the_start_and_the_end_of_a_websocket() -> None:
     book, made = Book(), ended(status=200)
     book.journal.response(made, TUNNEL)

@@ -103,13 +103,3 @@ def test_refuses_an_ambiguous_content_length(lengths: tuple[bytes, ...]) -> None
     fields = [(b"content-length", length) for length in lengths]
     with pytest.raises(Ambiguous, match="the Content-Length is not a single plain number"):
         read(asked(named=b"a.test", version=b"HTTP/2.0"), *fields)
-
-
-def test_ignores_headers_that_are_not_forwarded() -> None:
-    fields = [(b"X-Method-Override", b"PUT"), (b"Connection", b"x-kept"), (b"X-Kept", b"1"), (b"x-kept", b"2")]
-    assert read(asked(b"a.test"), *fields).headers == (("x-kept", "1"), ("x-kept", "2"))
-
-
-def test_joins_the_cookie_fields_of_http2() -> None:
-    crumbs = [(b"cookie", b"a=1"), (b"x", b"y"), (b"cookie", b"b=2")]
-    assert read(asked(named=b"a.test", version=b"HTTP/2.0"), *crumbs).headers == (("x", "y"), ("cookie", "a=1; b=2"))

@@ -1,6 +1,5 @@
 """Requests for signatures: which the proxy answers, with which key, and how many."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,18 +7,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Effect, Policy, Request, parse_request
+from agent_sandbox.policy import Policy, Request, parse_request
 from agent_sandbox.proxy.decide.commit_signer import (
     LONGEST_AGO,
     MOST,
     WINDOW_SECONDS,
     CommitSigner,
 )
-from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.secrets.commit_signature import NotSignedError
 from agent_sandbox.proxy.secrets.store import put_secret, put_sourced, put_unresolved
-from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.message import RequestHead
+from policy_texts import PolicyOf
 from table_tests import each
 
 OWN, NAME = "agent-sandbox.internal", "git.signing-key"
@@ -55,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def on(policy: Callable[[str], Policy]) -> Policy:
+def on(policy: PolicyOf) -> Policy:
     return policy(f"settings: {{sign_commits: {NAME}}}\n")
 
 
@@ -107,7 +104,7 @@ def test_returns_the_public_key_without_counting_a_use(folder: Path, on: Policy)
     assert (found.reason, found.uses) == ("answered by the proxy: its signing key", ())
 
 
-def test_signs_nothing_without_sign_commits_in_the_policy(folder: Path, policy: Callable[[str], Policy]) -> None:
+def test_signs_nothing_without_sign_commits_in_the_policy(folder: Path, policy: PolicyOf) -> None:
     why = refusal(signer(folder), policy("domains: [a.test]\n"))
     assert (str(why), why.hint, why.fault) == ("the policy does not have `sign_commits`", SETUP, False)
 
@@ -171,28 +168,3 @@ def test_limits_signatures_per_hour_and_does_not_count_refusals(folder: Path, on
     assert (str(why), why.hint) == (f"{MOST} commits were signed within an hour", "wait 2 min")
     times[0] = WINDOW_SECONDS
     assert one.signed(asked(), on, commit()).page.status == 200
-
-
-def answered(folder: Path, policy: Policy, body: bytes) -> Exchange:
-    """Return a request for a signature after it was answered."""
-    head = RequestHead(b"POST", b"/sign-commit", b"HTTP/1.1", (), b"", OWN, 80, b"http")
-    exchange = open_exchange(head, Tunnel(client="10.0.0.3", carries=Carries.PROXY), started=0.0)
-    signer(folder).answer(exchange, asked(), policy, body)
-    return exchange
-
-
-def test_answers_the_exchange_and_forwards_nothing(folder: Path, on: Policy) -> None:
-    exchange = answered(folder, on, commit())
-    assert exchange.outcome == Outcome(Effect.ALLOW, f"signed for me@example.com with {NAME}: a")
-    assert exchange.answer
-    assert (exchange.answer.status, exchange.forwarded, len(exchange.secrets)) == (200, None, 1)
-
-
-def test_a_refusal_is_a_denial_and_a_missing_value_a_502(folder: Path, on: Policy) -> None:
-    denied = answered(folder, on, b"x")
-    assert denied.outcome == Outcome(Effect.DENY, "this is not a git commit")
-    put_unresolved(folder, NAME, [OWN])
-    failed = answered(folder, on, commit())
-    assert denied.answer
-    assert failed.answer
-    assert (denied.answer.status, failed.answer.status, failed.secrets) == (403, 502, ())

@@ -1,6 +1,6 @@
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -39,9 +39,10 @@ from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.login import Refresher, placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
-from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
+from agent_sandbox.proxy.secrets.store import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
+from policy_texts import PolicyOf
 from table_tests import each
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
@@ -77,7 +78,7 @@ def status(exchange: Exchange) -> int:
     return exchange.answer.status
 
 
-def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], Policy]) -> None:
+def test_allowed_request_is_forwarded_in_canonical_form(policy: PolicyOf) -> None:
     exchange = enforce(asked("/%61pi/x?y", (b"X-Method-Override", b"PUT")), policy(RULES))
     assert exchange.forwarded == RequestHead(
         b"GET", b"/api/x?y", b"HTTP/1.1", ((b"Host", b"a.test"),), b"", "a.test", 443, b"https"
@@ -87,9 +88,7 @@ def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], 
     assert exchange.request.url == "https://a.test/api/x?y"
 
 
-def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(policy: PolicyOf) -> None:
     exchange = enforce(asked("/o/r.git/info/refs?service=git-receive-pack"), policy(RULES.replace("/api/", "/")))
     nearest = "policy.yaml:2 allows GET, HEAD a.test/..."
     reason = "this request starts a git push, which is denied: host a.test is allowed, method POST is not"
@@ -100,14 +99,14 @@ def test_a_push_is_denied_at_its_first_request_with_the_command_that_allows_it(
     assert exchange.record(now=6.0).tool == "git push"
 
 
-def test_an_allowed_http2_request_is_forwarded_with_its_authority(policy: Callable[[str], Policy]) -> None:
+def test_an_allowed_http2_request_is_forwarded_with_its_authority(policy: PolicyOf) -> None:
     head = replace(asked(), version=b"HTTP/2.0", authority=b"A.test:443")
     exchange = enforce(head, policy(RULES))
     assert exchange.forwarded
     assert (exchange.forwarded.authority, exchange.forwarded.fields) == (b"a.test", ())
 
 
-def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Policy]) -> None:
+def test_a_denied_request_is_answered_with_the_reason(policy: PolicyOf) -> None:
     exchange = enforce(asked("/admin", (b"Accept", b"application/json")), policy(RULES))
     body = told(exchange)
     assert (status(exchange), body["host"], body["path"]) == (403, "a.test", "/admin")
@@ -116,7 +115,7 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     assert (exchange.scheme, exchange.host, exchange.path) == ("https", "a.test", "/admin")
 
 
-def test_the_record_of_a_denial_cuts_a_very_long_path(policy: Callable[[str], Policy]) -> None:
+def test_the_record_of_a_denial_cuts_a_very_long_path(policy: PolicyOf) -> None:
     exchange = enforce(replace(asked(), target=b"/\xff" * 30_000), policy(RULES))
     assert (exchange.allowed, exchange.path) == (False, r"/\xff" * 4_096)
 
@@ -130,24 +129,24 @@ def test_the_record_of_a_denial_cuts_a_very_long_path(policy: Callable[[str], Po
         (asked("/api/x", (b"Expect", b"x")), 400, "ambiguous: unknown Expect"),
     ],
 )
-def test_denies_ambiguous_requests(policy: Callable[[str], Policy], head: RequestHead, code: int, reason: str) -> None:
+def test_denies_ambiguous_requests(policy: PolicyOf, head: RequestHead, code: int, reason: str) -> None:
     exchange = enforce(head, policy(RULES))
     assert status(exchange) == code
     assert exchange.outcome.reason.startswith(reason)
     assert exchange.outcome.cause == ""
 
 
-def test_a_refused_tunnel_stays_refused_after_a_policy_change(policy: Callable[[str], Policy]) -> None:
+def test_a_refused_tunnel_stays_refused_after_a_policy_change(policy: PolicyOf) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asked(), policy(RULES), refused)
     assert (status(exchange), exchange.outcome.reason) == (403, "not at all")
 
 
-def test_the_policy_sets_the_status_of_denials(policy: Callable[[str], Policy]) -> None:
+def test_the_policy_sets_the_status_of_denials(policy: PolicyOf) -> None:
     assert status(enforce(asked("/no"), policy(f"{RULES}\nsettings: {{block_status: 418}}"))) == 418
 
 
-def test_denies_what_mitmproxy_reports_as_malformed(policy: Callable[[str], Policy]) -> None:
+def test_denies_what_mitmproxy_reports_as_malformed(policy: PolicyOf) -> None:
     exchange, current = opened(asked()), policy(RULES)
     exchange.malformed = "bad header"
     Enforcer(lambda: current, clock=lambda: 5.0).requestheaders(exchange, TUNNEL)
@@ -165,7 +164,7 @@ def test_an_error_while_deciding_leaves_the_request_denied() -> None:
     assert (exchange.forwarded, exchange.outcome) == (None, NOT_DECIDED)
 
 
-def test_recognises_the_health_check_by_its_request(policy: Callable[[str], Policy]) -> None:
+def test_recognises_the_health_check_by_its_request(policy: PolicyOf) -> None:
     head = replace(asked("/agent-sandbox-health", host=b"127.0.0.1:9"), host="127.0.0.1", port=9)
     own = Tunnel(client="", carries=Carries.PROXY, own=True)
     exchange = enforce(head, policy(RULES), own)
@@ -177,14 +176,14 @@ def test_recognises_the_health_check_by_its_request(policy: Callable[[str], Poli
     assert (exchange.event, exchange.allowed) == (Event.REQUEST, True)
 
 
-def test_limits_the_body_as_the_policy_says(policy: Callable[[str], Policy]) -> None:
+def test_limits_the_body_as_the_policy_says(policy: PolicyOf) -> None:
     rules = "domains: [{host: a.test, rules: [{methods: [GET], max_body: 10}]}]"
     assert enforce(asked(), policy(rules)).sent.limit == 10
     assert enforce(asked(), policy(RULES)).sent.limit is None
     assert not enforce(asked("/api/x", (b"Content-Length", b"11")), policy(rules)).allowed
 
 
-def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str], Policy]) -> None:
+def test_a_denial_names_the_services_that_would_allow_it(policy: PolicyOf) -> None:
     exchange, current = opened(asked("/no", (b"Accept", b"application/json"))), policy(RULES)
     Enforcer(lambda: current, clock=lambda: 0.0, matching_services=lambda one, _: [one.host]).requestheaders(
         exchange, TUNNEL
@@ -193,7 +192,7 @@ def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str],
     assert told(exchange)["hint"] == f"run {ways} on the host machine"
 
 
-def test_a_denial_names_the_service_of_a_registry_first(policy: Callable[[str], Policy]) -> None:
+def test_a_denial_names_the_service_of_a_registry_first(policy: PolicyOf) -> None:
     exchange, current = opened(asked("/no", (b"Accept", b"application/json"))), policy(RULES)
     Enforcer(lambda: current, clock=lambda: 0.0, matching_services=lambda *_: ["rust"]).requestheaders(exchange, TUNNEL)
     ways = "`agent-sandbox policy allow rust`, or `agent-sandbox policy allow 'GET https://a.test/no'`"
@@ -226,7 +225,7 @@ def read(head: RequestHead, body: bytes, *policies: Policy) -> Exchange:
     return exchange
 
 
-def test_decides_on_the_operation_once_the_body_has_arrived(policy: Callable[[str], Policy]) -> None:
+def test_decides_on_the_operation_once_the_body_has_arrived(policy: PolicyOf) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
     assert exchange.forwarded
     assert (exchange.allowed, exchange.outcome.rule) == (True, "policy.yaml:4")
@@ -234,22 +233,11 @@ def test_decides_on_the_operation_once_the_body_has_arrived(policy: Callable[[st
     assert (str(exchange.request.operation), exchange.request.body_size) == ("query viewer", 28)
 
 
-def test_denies_a_body_with_another_operation_and_names_it(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_body_with_another_operation_and_names_it(policy: PolicyOf) -> None:
     exchange = read(asking(JSON), b'{"query": "mutation {deleteRef{id}}"}', policy(GRAPHQL))
     assert (status(exchange), exchange.outcome.cause) == (403, "operation")
     assert "graphql mutation deleteRef is not" in exchange.outcome.reason
     assert exchange.request is None
-
-
-def test_decides_on_a_body_with_the_policy_in_force_when_it_arrived(policy: Callable[[str], Policy]) -> None:
-    exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL), policy(RULES))
-    assert not exchange.allowed
-    assert exchange.answer
-
-
-def test_denies_a_body_larger_than_the_rule_allows(policy: Callable[[str], Policy]) -> None:
-    exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}' + b" " * 100, policy(GRAPHQL))
-    assert (exchange.allowed, exchange.outcome.cause) == (False, "request")
 
 
 @pytest.mark.parametrize(
@@ -263,26 +251,26 @@ def test_denies_a_body_larger_than_the_rule_allows(policy: Callable[[str], Polic
         asking(JSON, path="/other"),
     ],
 )
-def test_denies_at_the_head_what_no_body_could_make_allowed(policy: Callable[[str], Policy], head: RequestHead) -> None:
+def test_denies_at_the_head_what_no_body_could_make_allowed(policy: PolicyOf, head: RequestHead) -> None:
     exchange = enforce(head, policy(GRAPHQL))
     assert (exchange.held, exchange.allowed) == (False, False)
     assert exchange.answer
 
 
-def test_reads_no_body_in_a_refused_tunnel(policy: Callable[[str], Policy]) -> None:
+def test_reads_no_body_in_a_refused_tunnel(policy: PolicyOf) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asking(JSON), policy(GRAPHQL), refused)
     assert (exchange.held, exchange.allowed) == (False, False)
 
 
-def test_answers_429_if_too_many_bodies_are_held(policy: Callable[[str], Policy]) -> None:
+def test_answers_429_if_too_many_bodies_are_held(policy: PolicyOf) -> None:
     exchange, current = opened(asking(JSON)), policy(GRAPHQL)
     Enforcer(lambda: current, clock=lambda: 5.0, limits=Limits(bodies_held=0)).requestheaders(exchange, TUNNEL)
     assert (status(exchange), exchange.held) == (429, False)
     assert exchange.outcome.reason == "too many request bodies are being read at once"
 
 
-def test_the_end_of_a_body_that_was_not_held_changes_no_decision(policy: Callable[[str], Policy]) -> None:
+def test_the_end_of_a_body_that_was_not_held_changes_no_decision(policy: PolicyOf) -> None:
     exchange, current = opened(asked()), policy(RULES)
     enforcer = Enforcer(lambda: current, clock=lambda: 5.0)
     enforcer.request(exchange, TUNNEL)
@@ -294,7 +282,7 @@ def test_the_end_of_a_body_that_was_not_held_changes_no_decision(policy: Callabl
     assert exchange.forwarded is before
 
 
-def test_a_denial_suggests_the_service_of_the_package_manager(policy: Callable[[str], Policy]) -> None:
+def test_a_denial_suggests_the_service_of_the_package_manager(policy: PolicyOf) -> None:
     exchange = opened(asked("/no", (b"Accept", b"application/json"), (b"User-Agent", b"pip/24.0")))
     current = policy(RULES)
     pip = PackageManager(tool="pip", service="python", clients=(), paths=())
@@ -326,7 +314,7 @@ def filled(head: RequestHead, policy: Policy, folder: Path) -> Exchange:
     return exchange
 
 
-def test_injects_a_secret_and_remembers_its_echoes(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_injects_a_secret_and_remembers_its_echoes(policy: PolicyOf, tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     exchange = filled(asked("/api/x", (b"Accept-Encoding", b"gzip")), policy(SECRETIVE), tmp_path)
     assert exchange.forwarded
@@ -372,7 +360,7 @@ def sign(policy: Policy | list[Policy], folder: Path, body: bytes | None, *field
 CHUNKED = (b"Transfer-Encoding", b"chunked")
 
 
-def test_reads_a_body_before_signing_it(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_reads_a_body_before_signing_it(policy: PolicyOf, tmp_path: Path) -> None:
     signatures = set()
     for body in (b"one", b"two"):
         exchange = sign(policy(SIGNING), tmp_path, body, CHUNKED, JSON)
@@ -382,7 +370,7 @@ def test_reads_a_body_before_signing_it(policy: Callable[[str], Policy], tmp_pat
     assert len(signatures) == 2
 
 
-def test_signs_a_request_at_its_head_if_no_body_has_to_be_read(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_signs_a_request_at_its_head_if_no_body_has_to_be_read(policy: PolicyOf, tmp_path: Path) -> None:
     for fields in ((), (CHUNKED, (b"X-Amz-Content-Sha256", b"a" * 64))):
         exchange = sign(policy(SIGNING), tmp_path, None, *fields)
         assert exchange.forwarded
@@ -397,19 +385,19 @@ OPERATIONS = SIGNING.replace("max_body: 8", "schemes: [https], path: {exact: /},
     [(SIGNING, False), (OPERATIONS, True), (OPERATIONS.replace("viewer", "node"), False), (RULES, False)],
 )
 def test_decides_on_a_body_read_for_signing_with_the_policy_in_force(
-    policy: Callable[[str], Policy], tmp_path: Path, later: str, *, allowed: bool
+    policy: PolicyOf, tmp_path: Path, later: str, *, allowed: bool
 ) -> None:
     policies = [policy(SIGNING), policy(later)]
     exchange = sign(policies, tmp_path, b'{"query": "{viewer{login}}"}', CHUNKED, JSON)
     assert (exchange.allowed, exchange.held) == (allowed, True)
 
 
-def test_limits_a_signed_body_as_the_rule_says(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_limits_a_signed_body_as_the_rule_says(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = sign(policy(SIGNING), tmp_path, b"too large", CHUNKED)
     assert (exchange.allowed, exchange.forwarded, exchange.outcome.cause) == (False, None, "request")
 
 
-def test_denies_a_request_whose_secret_is_missing_and_names_it(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_denies_a_request_whose_secret_is_missing_and_names_it(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = filled(asked("/api/x", (b"Accept", b"application/json")), policy(SECRETIVE), tmp_path)
     body = told(exchange)
     assert (body["reason"], body["rule"], body["hint"]) == (
@@ -421,23 +409,11 @@ def test_denies_a_request_whose_secret_is_missing_and_names_it(policy: Callable[
     assert (exchange.request, exchange.echoes) == (None, ())
 
 
-def test_forwards_unchanged_what_is_also_allowed_without_the_secret(
-    policy: Callable[[str], Policy], tmp_path: Path
-) -> None:
+def test_forwards_unchanged_what_is_also_allowed_without_the_secret(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = filled(asked("/open/x"), policy(SECRETIVE), tmp_path)
     assert exchange.forwarded
     assert exchange.forwarded.fields == ((b"Host", b"a.test"),)
     assert (exchange.allowed, exchange.outcome.rule, exchange.echoes) == (True, "policy.yaml:7", ())
-
-
-def test_replaces_a_placeholder_by_the_secret(policy: Callable[[str], Policy], tmp_path: Path) -> None:
-    put_secret(tmp_path, "token", ["a.test"], b"correct horse")
-    exchange = filled(asked("/api/x", (b"Authorization", b"Bearer " + PLACEHOLDER)), policy(SECRETIVE), tmp_path)
-    assert exchange.forwarded
-    assert exchange.forwarded.fields[1:] == (
-        (b"authorization", b"Bearer correct horse"),
-        (b"accept-encoding", b"identity"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -450,7 +426,7 @@ def test_replaces_a_placeholder_by_the_secret(policy: Callable[[str], Policy], t
     ],
 )
 def test_denies_a_placeholder_that_nothing_replaces(
-    policy: Callable[[str], Policy], tmp_path: Path, path: str, field: tuple[bytes, bytes]
+    policy: PolicyOf, tmp_path: Path, path: str, field: tuple[bytes, bytes]
 ) -> None:
     if path.startswith("/api"):
         put_secret(tmp_path, "token", ["a.test"], b"correct horse")
@@ -476,7 +452,7 @@ domains:
 """
 
 
-def test_keeps_the_clients_credential_and_records_that(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_keeps_the_clients_credential_and_records_that(policy: PolicyOf, tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     exchange = filled(asked("/x", (b"Authorization", b"Bearer own")), policy(KEEPING), tmp_path)
     assert exchange.forwarded
@@ -486,24 +462,11 @@ def test_keeps_the_clients_credential_and_records_that(policy: Callable[[str], P
     assert (exchange.request.secrets, exchange.echoes) == (True, ())
 
 
-def test_the_record_names_the_injected_secret(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_the_record_names_the_injected_secret(policy: PolicyOf, tmp_path: Path) -> None:
     put_secret(tmp_path, "token", ["a.test"], b"correct horse")
     record = filled(asked("/api/x"), policy(SECRETIVE), tmp_path).record(now=5.0)
     assert [(one.secret, one.kind, one.source) for one in record.secrets] == [("token", "bearer", "stored")]
     assert "correct" not in repr(record)
-
-
-def test_a_secret_whose_source_failed_is_a_502_with_the_reason(policy: Callable[[str], Policy], tmp_path: Path) -> None:
-    for name in ("secrets", "run"):
-        (tmp_path / name).mkdir()
-    put_unresolved(tmp_path / "secrets", "token", ["a.test"])
-    exchange = filled(asked("/api/x", (b"Accept", b"application/json")), policy(SECRETIVE), tmp_path / "secrets")
-    assert (status(exchange), exchange.outcome.cause) == (502, "injection")
-    assert (told(exchange)["reason"], told(exchange)["hint"]) == (
-        "secret token has no value now: its source failed",
-        "agent-sandbox secret sync",
-    )
-    assert filled(asked("/open/x"), policy(SECRETIVE), tmp_path / "secrets").allowed
 
 
 EXPLICIT = Tunnel(client="10.0.0.3", carries=Carries.PROXY, host="", port=0)
@@ -522,9 +485,7 @@ def asked_about_sandbox(method: bytes = b"GET", host: bytes = OWN_HOST.encode())
 
 @pytest.mark.parametrize("text", ["domains: [a.test]", "domains: []", "deny: [agent-sandbox.internal]"])
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"POST"])
-def test_forwards_no_request_to_the_sandboxs_own_page(
-    policy: Callable[[str], Policy], text: str, method: bytes
-) -> None:
+def test_forwards_no_request_to_the_sandboxs_own_page(policy: PolicyOf, text: str, method: bytes) -> None:
     exchange = decided_with_page(policy(text), asked_about_sandbox(method))
     assert exchange.forwarded is None
     assert exchange.answer
@@ -533,7 +494,7 @@ def test_forwards_no_request_to_the_sandboxs_own_page(
     assert (str(record.decision), record.reason) == ("allow", "answered by the proxy: the page about this sandbox")
 
 
-def test_denies_a_request_for_the_own_page_that_names_another_host(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_request_for_the_own_page_that_names_another_host(policy: PolicyOf) -> None:
     exchange = decided_with_page(policy("domains: [a.test]"), asked_about_sandbox(host=b"a.test"))
     assert exchange.answer
     assert exchange.answer.status == 403
@@ -543,7 +504,7 @@ def test_denies_a_request_for_the_own_page_that_names_another_host(policy: Calla
     assert other.answer.status == 403
 
 
-def test_answers_clients_that_reach_the_own_page_through_dns(policy: Callable[[str], Policy]) -> None:
+def test_answers_clients_that_reach_the_own_page_through_dns(policy: PolicyOf) -> None:
     current = policy("domains: [a.test]")
     tunnel = Tunnel(client="c", carries=Carries.HTTP, host=OWN_HOST, port=80)
     exchange = decided_with_page(current, asked_about_sandbox(), tunnel)
@@ -573,7 +534,7 @@ def with_questions(policy: Policy, questions: Waits) -> Enforcer:
 UNLISTED = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443)
 
 
-def test_a_denied_request_waits_and_is_decided_again_with_its_grant(policy: Callable[[str], Policy]) -> None:
+def test_a_denied_request_waits_and_is_decided_again_with_its_grant(policy: PolicyOf) -> None:
     current, questions = policy(RULES), Waits()
     decision = decide_connect(current, host="new.test", port=443)
     tunnel = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443, decision=decision)
@@ -594,7 +555,7 @@ def test_a_denied_request_waits_and_is_decided_again_with_its_grant(policy: Call
     assert (tunnel.refused, questions.asked) == (None, ["GET https://new.test/api/x host False"])
 
 
-def test_a_tunnel_to_a_completely_denied_host_stays_refused(policy: Callable[[str], Policy]) -> None:
+def test_a_tunnel_to_a_completely_denied_host_stays_refused(policy: PolicyOf) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = opened(asked(), refused)
     exchange.waiting = Waiting(leave=lambda: None, over=True)
@@ -609,7 +570,7 @@ def test_a_tunnel_to_a_completely_denied_host_stays_refused(policy: Callable[[st
     assert refused.refused is None
 
 
-def test_denies_a_request_without_an_answer_and_does_not_ask_again(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_request_without_an_answer_and_does_not_ask_again(policy: PolicyOf) -> None:
     exchange, questions = opened(asked(host=b"new.test"), UNLISTED), Waits()
     enforcer = with_questions(policy(RULES), questions)
     enforcer.requestheaders(exchange, UNLISTED)
@@ -620,7 +581,7 @@ def test_denies_a_request_without_an_answer_and_does_not_ask_again(policy: Calla
     assert len(questions.asked) == 1
 
 
-def test_the_reason_says_why_no_person_answered(policy: Callable[[str], Policy]) -> None:
+def test_the_reason_says_why_no_person_answered(policy: PolicyOf) -> None:
     exchange = opened(asked(host=b"new.test"), UNLISTED)
     with_questions(policy(RULES), Waits("nobody was asked")).requestheaders(exchange, UNLISTED)
     assert told(exchange)["reason"] == "no rule allows host new.test; nobody was asked"
@@ -642,7 +603,7 @@ def learning(current: Policy, given: list[str]) -> Enforcer:
     return Enforcer(lambda: current, clock=lambda: 5.0, learns=learns)
 
 
-def test_allows_a_request_at_once_while_learning(policy: Callable[[str], Policy]) -> None:
+def test_allows_a_request_at_once_while_learning(policy: PolicyOf) -> None:
     current, given = policy(RULES), list[str]()
     decision = decide_connect(current, host="new.test", port=443)
     tunnel = Tunnel(client="", carries=Carries.TLS, host="new.test", port=443, decision=decision)
@@ -653,7 +614,7 @@ def test_allows_a_request_at_once_while_learning(policy: Callable[[str], Policy]
     assert given == ["GET https://new.test/api/x host"]
 
 
-def test_a_grant_for_something_else_leaves_the_request_denied(policy: Callable[[str], Policy]) -> None:
+def test_a_grant_for_something_else_leaves_the_request_denied(policy: PolicyOf) -> None:
     given = list[str]()
     exchange = opened(asked(host=b"new.test"), UNLISTED)
 
@@ -671,22 +632,15 @@ def test_a_grant_for_something_else_leaves_the_request_denied(policy: Callable[[
     assert (told(exchange)["reason"], given) == ("no rule allows host new.test", ["new.test"])
 
 
-def test_learns_nothing_from_the_stacks_own_checks(policy: Callable[[str], Policy]) -> None:
-    given, tunnel = list[str](), Tunnel(client="", carries=Carries.PROXY)
+def test_the_stacks_own_checks_teach_nothing_and_do_not_wait_for_a_person(policy: PolicyOf) -> None:
+    given, questions, tunnel = list[str](), Waits(), Tunnel(client="", carries=Carries.PROXY)
     host = b"agent-sandbox.invalid"
     head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
-    exchange = opened(head, tunnel)
-    learning(policy(RULES), given).requestheaders(exchange, tunnel)
-    assert (exchange.outcome.effect, given) == (Effect.DENY, [])
-
-
-def test_the_stacks_own_checks_do_not_wait_for_a_person(policy: Callable[[str], Policy]) -> None:
-    questions, tunnel = Waits(), Tunnel(client="", carries=Carries.PROXY)
-    host = b"agent-sandbox.invalid"
-    head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", host),), b"", host.decode(), 80, b"http")
-    exchange = opened(head, tunnel)
-    with_questions(policy(RULES), questions).requestheaders(exchange, tunnel)
-    assert (exchange.waiting, questions.asked, exchange.outcome.effect) == (None, [], Effect.DENY)
+    for enforcer in (learning(policy(RULES), given), with_questions(policy(RULES), questions)):
+        exchange = opened(head, tunnel)
+        enforcer.requestheaders(exchange, tunnel)
+        assert (exchange.waiting, exchange.outcome.effect) == (None, Effect.DENY)
+    assert (given, questions.asked) == ([], [])
 
 
 LOGIN = {
@@ -717,7 +671,7 @@ def refreshing(policy: Policy, folder: Path, body: bytes, tunnel: Tunnel = TUNNE
 MINE = b"grant_type=refresh_token&refresh_token=REFRESH"
 
 
-def test_answers_a_refresh_request_with_a_placeholder(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_answers_a_refresh_request_with_a_placeholder(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE)
     assert exchange.answer
     assert exchange.forwarded is None
@@ -728,7 +682,7 @@ def test_answers_a_refresh_request_with_a_placeholder(policy: Callable[[str], Po
     assert json.loads(exchange.answer.body) == {"access_token": PLACEHOLDERS.ending("login")}
 
 
-def test_a_refresh_without_a_valid_token_is_a_502_with_a_hint(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_a_refresh_without_a_valid_token_is_a_502_with_a_hint(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, lifetime=0)
     body = told(exchange)
     assert status(exchange) == 502
@@ -738,31 +692,29 @@ def test_a_refresh_without_a_valid_token_is_a_502_with_a_hint(policy: Callable[[
     )
 
 
-def test_denies_a_placeholder_in_another_request_to_the_endpoint(
-    policy: Callable[[str], Policy], tmp_path: Path
-) -> None:
+def test_denies_a_placeholder_in_another_request_to_the_endpoint(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]\nsettings: {block_status: 418}"), tmp_path, b"token=REFRESH")
     assert (status(exchange), exchange.outcome.cause) == (418, "injection")
 
 
-def test_forwards_a_clients_own_sign_in(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_forwards_a_clients_own_sign_in(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, b"grant_type=authorization_code&code=c")
     assert exchange.allowed
     assert exchange.forwarded
 
 
-def test_the_policy_decides_before_a_refresh_is_answered(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_the_policy_decides_before_a_refresh_is_answered(policy: PolicyOf, tmp_path: Path) -> None:
     exchange = refreshing(policy("domains: [b.test]"), tmp_path, MINE)
     assert (status(exchange), exchange.held) == (403, False)
 
 
-def test_a_refused_tunnel_answers_no_refresh(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_a_refused_tunnel_answers_no_refresh(policy: PolicyOf, tmp_path: Path) -> None:
     tunnel = replace(TUNNEL, decision=NO)
     exchange = refreshing(policy("domains: [a.test]"), tmp_path, MINE, tunnel)
     assert (status(exchange), exchange.outcome.reason) == (403, "not at all")
 
 
-def test_a_request_beyond_a_budget_is_denied(policy: Callable[[str], Policy]) -> None:
+def test_a_request_beyond_a_budget_is_denied(policy: PolicyOf) -> None:
     spent: list[tuple[str, int]] = []
 
     def spend(kind: str, size: int) -> OverBudget | None:
@@ -827,23 +779,17 @@ STREAMING = (b"Accept", b"text/event-stream")
 CALL_SEARCH = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "search"}}'
 
 
-def test_decides_on_a_tool_call_once_its_body_has_arrived(policy: Callable[[str], Policy]) -> None:
+def test_decides_on_a_tool_call_once_its_body_has_arrived(policy: PolicyOf) -> None:
     exchange = read(asking(JSON, path="/mcp"), CALL_SEARCH, policy(MCP))
     assert (exchange.allowed, exchange.body_limit, exchange.shows_tool) == (True, MESSAGE, None)
     assert (exchange.mcp, exchange.mcp_id) == ("tools/call search", 7)
 
 
-def test_denies_another_tool_with_its_name_and_id(policy: Callable[[str], Policy]) -> None:
+def test_denies_another_tool_with_its_name_and_id(policy: PolicyOf) -> None:
     exchange = read(asking(JSON, path="/mcp"), CALL_SEARCH.replace(b"search", b"delete"), policy(MCP))
     assert (status(exchange), exchange.outcome.cause, exchange.mcp) == (403, "operation", "tools/call delete")
     assert "mcp tools/call delete is not" in exchange.outcome.reason
     assert json.loads(exchange.answer.body)["id"] == 7 if exchange.answer else False
-
-
-def test_denies_an_ambiguous_mcp_message(policy: Callable[[str], Policy]) -> None:
-    exchange = read(asking(JSON, path="/mcp"), b"[%s]" % CALL_SEARCH, policy(MCP))
-    assert (status(exchange), exchange.mcp, exchange.mcp_id) == (403, "ambiguous", None)
-    assert "ambiguous MCP (a body that is not one JSON-RPC message) is not" in exchange.outcome.reason
 
 
 @each(
@@ -854,7 +800,7 @@ def test_denies_an_ambiguous_mcp_message(policy: Callable[[str], Policy]) -> Non
     ],
 )
 def test_a_request_without_a_body_is_decided_at_its_head(
-    policy: Callable[[str], Policy], head: RequestHead, mcp: str, *, lists: bool
+    policy: PolicyOf, head: RequestHead, mcp: str, *, lists: bool
 ) -> None:
     exchange = enforce(head, policy(MCP))
     assert (exchange.allowed, exchange.mcp, exchange.shows_tool is not None) == (True, mcp, lists)
@@ -864,9 +810,7 @@ def test_a_request_without_a_body_is_decided_at_its_head(
     ("rule", "wanted"),
     [("{methods: [POST]}", 426), ("{methods: [POST], path: {exact: /y}}", 403), ("{methods: [PUT]}", 403)],
 )
-def test_a_denied_websocket_gets_426_where_a_post_is_allowed(
-    policy: Callable[[str], Policy], *, rule: str, wanted: int
-) -> None:
+def test_a_denied_websocket_gets_426_where_a_post_is_allowed(policy: PolicyOf, *, rule: str, wanted: int) -> None:
     key = (b"Sec-WebSocket-Key", b"AAAAAAAAAAAAAAAAAAAAAA==")
     upgrade = (b"Connection", b"upgrade"), (b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13"), key
     exchange = enforce(asked("/x", *upgrade), policy(f"domains: [{{host: a.test, rules: [{rule}]}}]"))
@@ -874,7 +818,7 @@ def test_a_denied_websocket_gets_426_where_a_post_is_allowed(
     assert not exchange.allowed
 
 
-def test_a_websocket_is_no_stream_of_events(policy: Callable[[str], Policy]) -> None:
+def test_a_websocket_is_no_stream_of_events(policy: PolicyOf) -> None:
     key = (b"Sec-WebSocket-Key", b"AAAAAAAAAAAAAAAAAAAAAA==")
     upgrade = (b"Connection", b"upgrade"), (b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13"), key
     exchange = enforce(asked("/mcp", STREAMING, *upgrade), policy(MCP))
@@ -882,13 +826,13 @@ def test_a_websocket_is_no_stream_of_events(policy: Callable[[str], Policy]) -> 
     assert "ambiguous MCP (a WebSocket)" in exchange.outcome.reason
 
 
-def test_a_stream_over_http2_waits_for_its_end_because_it_may_have_a_body(policy: Callable[[str], Policy]) -> None:
+def test_a_stream_over_http2_waits_for_its_end_because_it_may_have_a_body(policy: PolicyOf) -> None:
     head = replace(asked("/mcp", STREAMING), version=b"HTTP/2.0", authority=b"a.test")
     assert read(head, b"", policy(MCP)).allowed
     assert not read(head, b"x", policy(MCP)).allowed
 
 
-def test_a_list_of_tools_is_filtered_by_the_policy_in_force(policy: Callable[[str], Policy]) -> None:
+def test_a_list_of_tools_is_filtered_by_the_policy_in_force(policy: PolicyOf) -> None:
     current = [policy(MCP)]
     enforcer, exchange = Enforcer(lambda: current[0], clock=lambda: 5.0), opened(asking(JSON, path="/mcp"))
     enforcer.requestheaders(exchange, TUNNEL)
@@ -902,7 +846,7 @@ def test_a_list_of_tools_is_filtered_by_the_policy_in_force(policy: Callable[[st
     assert [exchange.shows_tool(name) for name in ("search", "read_a", "delete")] == [False, True, True]
 
 
-def test_a_graphql_body_is_not_read_as_mcp(policy: Callable[[str], Policy]) -> None:
+def test_a_graphql_body_is_not_read_as_mcp(policy: PolicyOf) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
     assert (exchange.mcp, exchange.body_limit) == ("", OPERATION)
 
@@ -930,7 +874,7 @@ SIGNED_COMMIT = (
 )
 
 
-def test_a_commit_is_signed_after_its_body_arrived(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_a_commit_is_signed_after_its_body_arrived(policy: PolicyOf, tmp_path: Path) -> None:
     on = policy("settings: {sign_commits: git.key}\ndomains: [a.test]")
     exchange = signing(on, tmp_path, SIGNED_COMMIT)
     assert exchange.outcome == Outcome(Effect.ALLOW, "signed for me@example.com with git.key: a")
@@ -939,7 +883,7 @@ def test_a_commit_is_signed_after_its_body_arrived(policy: Callable[[str], Polic
     assert [one.secret for one in exchange.secrets] == ["git.key"]
 
 
-def test_the_public_key_is_answered_at_once(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_the_public_key_is_answered_at_once(policy: PolicyOf, tmp_path: Path) -> None:
     on = policy("settings: {sign_commits: git.key}\ndomains: [a.test]")
     exchange = signing(on, tmp_path, b"", path="/signing-key", method=b"GET")
     assert exchange.answer
@@ -959,7 +903,7 @@ def test_the_public_key_is_answered_at_once(policy: Callable[[str], Policy], tmp
     ],
 )
 def test_a_refused_signature_has_a_reason(
-    secret: str, body: bytes, expected: tuple[int, str], policy: Callable[[str], Policy], tmp_path: Path
+    secret: str, body: bytes, expected: tuple[int, str], policy: PolicyOf, tmp_path: Path
 ) -> None:
     put_secret(tmp_path, "broken", [OWN_HOST], b"not-a-key")
     exchange = signing(policy(f"settings: {{sign_commits: {secret}}}\ndomains: [a.test]"), tmp_path, body)
@@ -968,7 +912,7 @@ def test_a_refused_signature_has_a_reason(
     assert (exchange.outcome.effect, exchange.outcome.cause) == (Effect.DENY, "")
 
 
-def test_never_sends_the_signing_key_to_a_server(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+def test_never_sends_the_signing_key_to_a_server(policy: PolicyOf, tmp_path: Path) -> None:
     put_secret(tmp_path, "git.key", [OWN_HOST], b"me@example.com AAAA")
     header = "{X-Key: {secret: git.key, transform: {type: raw}}}"
     transform = f"transform: {{request: {{headers: {header}}}}}"

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from agent_sandbox.proxy.decide.known_ids import KnownIds
 from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
+from policy_texts import PolicyOf
 
 TUNNEL = Tunnel(client="192.0.2.1", carries=Carries.TLS, host="api.github.com", port=443)
 HEAD = RequestHead(b"POST", b"/graphql", b"HTTP/1.1", (), b"", "api.github.com", 443)
@@ -73,7 +73,7 @@ def test_forgets_the_oldest_ids(named: Policy, monkeypatch: pytest.MonkeyPatch) 
     assert [*found[-1]] == ["I_1", "I_3"]
 
 
-def test_copies_only_responses_to_confined_operations(policy: Callable[[str], Policy], named: Policy) -> None:
+def test_copies_only_responses_to_confined_operations(policy: PolicyOf, named: Policy) -> None:
     plain = policy("domains: [{host: api.github.com, rules: [{path: {exact: /graphql}, graphql: {query: [viewer]}}]}]")
     ids = KnownIds()
     for request, known in ((asked("{ viewer { login } }"), plain), (asked("{ licenses { name } }"), named)):

@@ -1,7 +1,6 @@
 """The page about the sandbox: what it says, and that nothing of it leaves."""
 
 import json
-from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -11,6 +10,7 @@ from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.proxy.decide.own_page import DENIALS, RULES, OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.exchange.denial import Page
+from policy_texts import PolicyOf
 
 OWN = "agent-sandbox.internal"
 
@@ -34,10 +34,16 @@ def ask(
     return page.answer(parse_request(scheme=scheme, host=host, port=port, method=method, target=target), policy, accept)
 
 
-def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: Callable[[str], Policy]) -> None:
-    rules = policy("allow: [GET https://a.test/x]\ndeny: [POST https://b.test/y]\n")
-    page = ask(rules, denied("c.test", path="/z", reason="no rule allows host c.test"))
+def shown(policy: Policy, *denials: dict[str, object], **asked: str) -> Page:
+    """Return the page."""
+    page = ask(policy, *denials, **asked)  # type: ignore[arg-type] # none of them is the port
     assert page
+    return page
+
+
+def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: PolicyOf) -> None:
+    rules = policy("allow: [GET https://a.test/x]\ndeny: [POST https://b.test/y]\n")
+    page = shown(rules, denied("c.test", path="/z", reason="no rule allows host c.test"))
     assert page.body.decode() == (
         "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.\n"
         "A response with the header `x-agent-sandbox: blocked` comes from the proxy, not from the server.\n"
@@ -56,10 +62,9 @@ def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: 
     )
 
 
-def test_the_page_says_what_would_allow_a_push(policy: Callable[[str], Policy]) -> None:
+def test_the_page_says_what_would_allow_a_push(policy: PolicyOf) -> None:
     denial = denied("github.com", path="/o/r.git/info/refs", tool="git push")
-    page = ask(policy("domains: [{host: github.com, rules: [{methods: [GET]}]}]"), denial, target="/status.json")
-    assert page
+    page = shown(policy("domains: [{host: github.com, rules: [{methods: [GET]}]}]"), denial, target="/status.json")
     (one,) = json.loads(page.body)["denials"]
     assert one["to_allow"] == (
         "run `agent-sandbox secret setup github --repo o/r` on the host machine: it asks for a token if there is none"
@@ -67,65 +72,52 @@ def test_the_page_says_what_would_allow_a_push(policy: Callable[[str], Policy]) 
 
 
 @pytest.mark.parametrize(("target", "accept"), [("/status.json", "*/*"), ("/", "application/json")])
-def test_the_page_is_json_for_programs(policy: Callable[[str], Policy], target: str, accept: str) -> None:
-    page = ask(policy("domains: [a.test]"), denied("c.test"), target=target, accept=accept)
-    assert page
+def test_the_page_is_json_for_programs(policy: PolicyOf, target: str, accept: str) -> None:
+    page = shown(policy("domains: [a.test]"), denied("c.test"), target=target, accept=accept)
     found = json.loads(page.body)
     assert found["allowed"] == ["any method a.test"]
     assert [one["host"] for one in found["denials"]] == ["c.test"]
 
 
-def test_lists_repeated_denials_once_and_the_newest_first(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_lists_repeated_denials_once_and_the_newest_first(policy: PolicyOf) -> None:
     records = [denied(f"h{number}.test") for number in range(DENIALS + 5)] * 2
-    page = ask(policy("domains: [a.test]"), *records, target="/status.json")
-    assert page
+    page = shown(policy("domains: [a.test]"), *records, target="/status.json")
     hosts = [one["host"] for one in json.loads(page.body)["denials"]]
     assert hosts == [f"h{number}.test" for number in reversed(range(5, DENIALS + 5))]
 
 
-def test_cuts_long_policies(policy: Callable[[str], Policy]) -> None:
-    page = ask(policy(f"domains: [{', '.join(f'h{number}.test' for number in range(RULES + 7))}]"))
-    assert page
+def test_cuts_long_policies(policy: PolicyOf) -> None:
+    page = shown(policy(f"domains: [{', '.join(f'h{number}.test' for number in range(RULES + 7))}]"))
     assert "  and 7 more rules\n" in page.body.decode()
 
 
-def test_a_policy_that_allows_nothing_is_explained(policy: Callable[[str], Policy]) -> None:
-    page = ask(policy("domains: []"))
-    assert page
+def test_a_policy_that_allows_nothing_is_explained(policy: PolicyOf) -> None:
+    page = shown(policy("domains: []"))
     assert "Nothing is allowed: " in page.body.decode()
     assert "\nAllowed:\n  nothing\n" in page.body.decode()
 
 
-def test_gives_no_advice_if_the_body_was_decisive(policy: Callable[[str], Policy]) -> None:
+def test_gives_no_advice_if_the_body_was_decisive(policy: PolicyOf) -> None:
     record = denied("c.test", method="POST", cause="operation")
-    page = ask(policy("domains: [a.test]"), record, target="/status.json")
-    assert page
+    page = shown(policy("domains: [a.test]"), record, target="/status.json")
     assert json.loads(page.body)["denials"][0]["to_allow"] == ""
 
 
-def test_escapes_text_from_clients(policy: Callable[[str], Policy]) -> None:
-    page = ask(policy("domains: [a.test]"), denied("c.test", path="/\x1b[31m\n", method="\x1b"))
-    assert page
+def test_escapes_text_from_clients(policy: PolicyOf) -> None:
+    page = shown(policy("domains: [a.test]"), denied("c.test", path="/\x1b[31m\n", method="\x1b"))
     assert b"\x1b" not in page.body
 
 
 @pytest.mark.parametrize(("method", "target", "status"), [("POST", "/", 405), ("DELETE", "/", 405), ("GET", "/x", 404)])
-def test_answers_other_requests_to_the_pages_host(
-    policy: Callable[[str], Policy], method: str, target: str, status: int
-) -> None:
-    page = ask(policy("domains: [a.test]"), method=method, target=target)
-    assert page
+def test_answers_other_requests_to_the_pages_host(policy: PolicyOf, method: str, target: str, status: int) -> None:
+    page = shown(policy("domains: [a.test]"), method=method, target=target)
     assert page.status == status
 
 
 @pytest.mark.parametrize(
     "other", [{"scheme": "https", "port": 443}, {"port": 8080}, {"host": f"x.{OWN}"}, {"host": f"{OWN}.a.test"}]
 )
-def test_leaves_requests_to_other_hosts_to_the_policy(
-    policy: Callable[[str], Policy], other: dict[str, str | int]
-) -> None:
+def test_leaves_requests_to_other_hosts_to_the_policy(policy: PolicyOf, other: dict[str, str | int]) -> None:
     assert ask(policy("domains: [a.test]"), **other) is None  # type: ignore[arg-type]
 
 
@@ -142,7 +134,7 @@ class Counted:
         return self._policy.rules
 
 
-def test_reads_the_rules_once_per_policy(policy: Callable[[str], Policy]) -> None:
+def test_reads_the_rules_once_per_policy(policy: PolicyOf) -> None:
     page = OwnPage(lambda _: [], ServiceHints(dict).advise)
     request = parse_request(scheme="http", host=OWN, port=80, method="GET", target="/")
     first, other = (Counted(policy(f"domains: [{host}]")) for host in ("a.test", "b.test"))
@@ -158,7 +150,7 @@ def test_reads_the_rules_once_per_policy(policy: Callable[[str], Policy]) -> Non
     assert (lists(other, b"b.test"), lists(other, b"a.test")) == (True, False)
 
 
-def test_computes_advice_once_per_policy(policy: Callable[[str], Policy]) -> None:
+def test_computes_advice_once_per_policy(policy: PolicyOf) -> None:
     asked: list[str] = []
 
     def advise(request: Request, _policy: Policy) -> str:
@@ -169,15 +161,15 @@ def test_computes_advice_once_per_policy(policy: Callable[[str], Policy]) -> Non
     page = OwnPage(lambda _: records, advise)
     request = parse_request(scheme="http", host=OWN, port=80, method="GET", target="/status.json")
 
-    def shown(current: Policy) -> list[str]:
+    def advice(current: Policy) -> list[str]:
         answer = page.answer(request, current, "")
         assert answer
         return [one["to_allow"] for one in json.loads(answer.body)["denials"]]
 
     first = policy("domains: [x.test]")
-    assert shown(first) == shown(first) == ["allow b.test", "allow a.test"]
+    assert advice(first) == advice(first) == ["allow b.test", "allow a.test"]
     records.append(denied("c.test"))
-    assert shown(first) == ["allow c.test", "allow b.test", "allow a.test"]
+    assert advice(first) == ["allow c.test", "allow b.test", "allow a.test"]
     assert asked == ["b.test", "a.test", "c.test"]
-    shown(policy("domains: [y.test]"))
+    advice(policy("domains: [y.test]"))
     assert asked[3:] == ["c.test", "b.test", "a.test"]

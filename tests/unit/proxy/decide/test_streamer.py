@@ -32,10 +32,6 @@ def returned(exchange: Exchange) -> Fields:
     return exchange.returned.fields
 
 
-def test_drops_alt_svc_from_responses() -> None:
-    assert returned(answered(200, (b"Alt-Svc", b"h3"), (b"A", b"b"))) == ((b"A", b"b"),)
-
-
 @pytest.mark.parametrize(("effect", "wanted"), [(Effect.ALLOW, ()), (Effect.DENY, ((b"x-agent-sandbox", b"blocked"),))])
 def test_keeps_the_denial_header_of_the_proxy_and_drops_a_forged_one(effect: Effect, wanted: Fields) -> None:
     assert returned(answered(403, (b"x-agent-sandbox", b"blocked"), effect=effect)) == wanted

@@ -278,12 +278,6 @@ def test_a_list_of_tools_is_decompressed_redacted_and_filtered() -> None:
     assert meter.count == len(packed)
 
 
-def test_a_list_of_tools_is_filtered_without_a_secret() -> None:
-    meter = Meter(filters=(JsonFilter(partial(filtered, shows="a".__eq__), Room()),))
-    assert meter(b'{"result": {"tools": [{"name": "b"}]}}') == b""
-    assert [*meter.rest()] == [b'{"result": {"tools": []}}']
-
-
 TYPE, HTML = (b"content-type", b"application/json"), (b"content-type", b"text/html")
 BR, GZIP = (b"content-encoding", b"br, gzip"), (b"content-encoding", b"gzip")
 NO_FILTER = "its list of tools could not be filtered"

@@ -3,12 +3,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.policy import Decision, Effect, Policy, parse_request
+from agent_sandbox.policy import Decision, Effect, parse_request
 from agent_sandbox.proxy.exchange.exchange import Exchange, OverBudget, open_exchange
 from agent_sandbox.proxy.exchange.review import outlived, revoke
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
+from policy_texts import PolicyOf
 
 HEAD = RequestHead(b"GET", b"/x", b"HTTP/1.1", (), b"", "a.test", 443, b"https")
 REQUEST = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
@@ -24,7 +25,7 @@ def allowed() -> Exchange:
 
 
 @pytest.fixture
-def change(policy: Callable[[str], Policy]) -> Callable[[str], PolicyTransition]:
+def change(policy: PolicyOf) -> Callable[[str], PolicyTransition]:
     return lambda new: PolicyTransition(old=policy("domains: [a.test]"), new=policy(new))
 
 
@@ -39,17 +40,13 @@ def test_an_allowed_request_that_the_new_policy_denies_is_aborted_once(
     assert revoke(exchange, revision) is None
 
 
-def test_a_request_that_stays_allowed_gets_the_new_body_limit(
-    change: Callable[[str], PolicyTransition],
-) -> None:
+def test_a_request_that_stays_allowed_gets_the_new_body_limit(change: Callable[[str], PolicyTransition]) -> None:
     exchange = allowed()
     assert revoke(exchange, change("domains: [{host: a.test, rules: [{max_body: 7}]}]")) is None
     assert (exchange.allowed, exchange.sent.limit) == (True, 7)
 
 
-def test_a_request_that_stays_allowed_counts_against_the_new_budgets(
-    change: Callable[[str], PolicyTransition],
-) -> None:
+def test_a_request_that_stays_allowed_counts_against_the_new_budgets(change: Callable[[str], PolicyTransition]) -> None:
     exchange = allowed()
     exchange.spender = lambda budgeted: lambda *_: OverBudget(str(budgeted[0].budget), 9)
     assert revoke(exchange, change("domains: [{host: a.test, budget: {upload: 1KiB/day}}]")) is None

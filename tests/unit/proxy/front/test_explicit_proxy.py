@@ -26,6 +26,7 @@ from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from client_hellos import hello
 from layer_harness import hooks_of
 from memory_streams import memory_streams
+from policy_texts import PolicyOf
 from table_tests import each
 
 CONNECT = b"CONNECT a.test:443 HTTP/1.1\r\n\r\n"
@@ -99,7 +100,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch) -> Stage:
+def stage(policy: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(policy("domains: [a.test]"), monkeypatch)
 
 
@@ -128,7 +129,7 @@ async def test_a_tunnel_to_a_denied_name_gets_a_session_with_the_denial(stage: S
 
 @pytest.mark.parametrize(("before", "after", "refused"), [("a.test", "b.test", True), ("b.test", "a.test", False)])
 async def test_decides_a_tunnel_again_at_its_first_bytes(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, before: str, after: str, *, refused: bool
+    policy: PolicyOf, monkeypatch: pytest.MonkeyPatch, before: str, after: str, *, refused: bool
 ) -> None:
     policies = [policy(f"domains: [{host}]") for host in (before, after, after)]
     stage = Stage(policies[0], monkeypatch)
@@ -200,7 +201,7 @@ async def test_a_connection_that_cannot_be_served_is_closed_and_recorded(
 
 
 async def test_limits_the_time_and_size_of_heads_and_first_messages(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+    policy: PolicyOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = Limits(head_seconds=0.01, hello_seconds=0.01, hello_bytes=10)
     stage = Stage(policy("domains: [a.test]"), monkeypatch, limits=limits)
@@ -321,35 +322,16 @@ def decide(target: str, policy: Policy, fields: str = "") -> Opened:
     return decide_tunnel(head, lambda: policy)
 
 
-def test_opens_a_tunnel_to_an_allowed_host(policy: Callable[[str], Policy]) -> None:
-    got = decide("A.test:443", policy("domains: [a.test]"), "Host: a.test\r\n")
-    assert (got.host, got.port, got.decision.allowed) == ("a.test", 443, True)
-
-
-def test_opens_a_tunnel_to_a_denied_name_with_its_denial(policy: Callable[[str], Policy]) -> None:
-    got = decide("b.test:443", policy("domains: [a.test]"))
-    assert not got.decision.allowed
-
-
-def test_a_decision_holds_until_the_policy_is_replaced(policy: Callable[[str], Policy]) -> None:
-    current = policy("domains: [a.test]")
-    got = decide("a.test:443", current)
-    assert got.under(current) is got.decision
-    assert not got.under(policy("domains: [b.test]")).allowed
-
-
 @pytest.mark.parametrize(
     ("target", "port"), [("a.test:22", 22), ("203.0.113.200:443", 443), ("[2001:db8::1]:443", 443)]
 )
-def test_denies_connect_to_an_unlisted_port_or_address_at_once(
-    policy: Callable[[str], Policy], target: str, port: int
-) -> None:
+def test_denies_connect_to_an_unlisted_port_or_address_at_once(policy: PolicyOf, target: str, port: int) -> None:
     with pytest.raises(ConnectDeniedError) as caught:
         decide(target, policy("domains: [a.test]"))
     assert caught.value.port == port
 
 
-def test_a_denied_connect_has_a_complete_denial(policy: Callable[[str], Policy]) -> None:
+def test_a_denied_connect_has_a_complete_denial(policy: PolicyOf) -> None:
     with pytest.raises(ConnectDeniedError) as caught:
         decide("b.test:22", policy("domains: [a.test]\nsettings: {block_status: 418}"))
     assert caught.value.denial == Denial(
@@ -370,13 +352,13 @@ def test_a_denied_connect_has_a_complete_denial(policy: Callable[[str], Policy])
         ("a.test:443", "Content-Length: 1\r\n", "CONNECT with a body"),
     ],
 )
-def test_rejects_a_malformed_connect(policy: Callable[[str], Policy], target: str, fields: str, problem: str) -> None:
+def test_rejects_a_malformed_connect(policy: PolicyOf, target: str, fields: str, problem: str) -> None:
     with pytest.raises(BadHeadError) as caught:
         decide(target, policy("domains: [a.test]"), fields)
     assert problem == str(caught.value)
 
 
-def test_a_tunnel_is_opened_for_a_request_that_a_person_would_be_asked_about(policy: Callable[[str], Policy]) -> None:
+def test_a_tunnel_is_opened_for_a_request_that_a_person_would_be_asked_about(policy: PolicyOf) -> None:
     head = parse_request(b"CONNECT b.test:8443 HTTP/1.1\r\n\r\n", Limits())
     got = decide_tunnel(
         head, lambda: policy("domains: [a.test]"), lambda host, port, _: (host, port) == ("b.test", 8443)

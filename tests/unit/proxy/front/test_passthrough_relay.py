@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.exchange import OverBudget, Spend, spend_freely
@@ -20,10 +19,10 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
 from layer_harness import hooks_of
 from memory_streams import memory_streams
+from policy_texts import PolicyOf
+from sleeps import turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
@@ -52,22 +51,9 @@ def hello(*extensions: int) -> bytes:
     ],
 )
 def test_is_passthrough_only_for_allowed_tls_that_the_policy_does_not_inspect(
-    policy: Callable[[str], Policy], tunnel: Tunnel, said: bytes, rules: str, *, wanted: bool
+    policy: PolicyOf, tunnel: Tunnel, said: bytes, rules: str, *, wanted: bool
 ) -> None:
     assert is_passthrough(tunnel, said, policy(rules)) is wanted
-
-
-STAGES: list[Stage] = []
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    """Close all streams after each test."""
-    yield
-    for stage in STAGES:
-        stage.to_client.close()
-        stage.to_server.close()
-    STAGES.clear()
 
 
 class Stage:
@@ -76,7 +62,6 @@ class Stage:
     def __init__(
         self, policy: Policy, *, limits: Limits | None = None, ahead: bytes = b"", spend: Spend = spend_freely
     ) -> None:
-        STAGES.append(self)
         self.lines: list[AuditRecord] = []
         self.client, writer, self.to_client = memory_streams()
         self.server, self.server_writer, self.to_server = memory_streams()
@@ -107,35 +92,11 @@ class Stage:
         return line.decision, line.reason
 
 
-async def turns() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 ALLOWED = "allowed by policy.yaml:2"
 
 
-async def test_forwards_bytes_unchanged_both_ways_and_counts_them(policy: Callable[[str], Policy]) -> None:
-    stage = Stage(policy(UNOPENED))
-    stage.reached()
-    stage.server.feed_data(b"hello yourself")
-    await turns()
-    stage.client.feed_data(b"\0plain")
-    await turns()
-    assert (stage.to_server.written, stage.to_client.written) == (hello() + b"\0plain", b"hello yourself")
-    stage.client.feed_eof()
-    if not stage.server.at_eof():
-        stage.server.feed_eof()
-    await stage.running
-    (line,) = stage.lines
-    assert (line.event, line.decision, line.reason, line.rule) == (Event.TUNNEL, "allow", ALLOWED, "policy.yaml:2")
-    assert (line.host, line.port, line.scheme, line.client) == ("a.test", 443, "https", "10.0.0.3")
-    assert (line.bytes_out, line.bytes_in) == (len(hello()) + 6, 14)
-    assert (stage.to_client.ended, stage.to_server.ended) == ("closed", "closed")
-
-
 async def test_waits_for_the_server_to_end_if_half_close_is_not_possible(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+    policy: PolicyOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(policy(UNOPENED))
     monkeypatch.setattr(stage.to_server, "can_write_eof", lambda: False)
@@ -153,7 +114,7 @@ async def test_waits_for_the_server_to_end_if_half_close_is_not_possible(
     ("why", "decision", "cause"), [(Refused("inside"), "deny", "address"), (NotReached("gone"), "allow", "")]
 )
 async def test_records_a_server_that_is_refused_or_not_reached(
-    policy: Callable[[str], Policy], why: NotReached, decision: str, cause: str
+    policy: PolicyOf, why: NotReached, decision: str, cause: str
 ) -> None:
     stage = Stage(policy(UNOPENED))
     stage.dialled.set_exception(DialError(why))
@@ -163,14 +124,14 @@ async def test_records_a_server_that_is_refused_or_not_reached(
     assert stage.to_client.ended == "closed"
 
 
-async def test_does_not_connect_to_a_denied_host(policy: Callable[[str], Policy]) -> None:
+async def test_does_not_connect_to_a_denied_host(policy: PolicyOf) -> None:
     stage = Stage(policy("domains: [b.test]"))
     await stage.running
     assert stage.line == ("deny", "no rule allows host a.test")
     assert stage.to_client.ended == "closed"
 
 
-async def test_records_a_fault_as_a_denial(policy: Callable[[str], Policy]) -> None:
+async def test_records_a_fault_as_a_denial(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED))
     stage.dialled.set_exception(LookupError())
     with pytest.raises(LookupError):
@@ -179,7 +140,7 @@ async def test_records_a_fault_as_a_denial(policy: Callable[[str], Policy]) -> N
     assert stage.to_client.ended == "closed"
 
 
-async def test_aborts_an_idle_connection(policy: Callable[[str], Policy]) -> None:
+async def test_aborts_an_idle_connection(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.1)))
     stage.reached()
     await stage.running
@@ -191,7 +152,7 @@ def stand_still(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def test_bytes_that_arrive_at_the_idle_timeout_do_not_prevent_the_abort(policy: Callable[[str], Policy]) -> None:
+async def test_bytes_that_arrive_at_the_idle_timeout_do_not_prevent_the_abort(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.02)))
     stage.reached()
     await turns()
@@ -201,7 +162,7 @@ async def test_bytes_that_arrive_at_the_idle_timeout_do_not_prevent_the_abort(po
     assert stage.line == ("allow", f"{ALLOWED}; aborted: neither side sent anything for too long")
 
 
-async def test_a_reset_by_the_server_aborts_both_sides(policy: Callable[[str], Policy]) -> None:
+async def test_a_reset_by_the_server_aborts_both_sides(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED))
     stage.reached()
     await turns()
@@ -212,7 +173,7 @@ async def test_a_reset_by_the_server_aborts_both_sides(policy: Callable[[str], P
 
 
 @pytest.mark.parametrize("leaves", ["in good order", "by a reset", "put out"])
-async def test_cancels_the_dial_if_the_client_leaves(policy: Callable[[str], Policy], leaves: str) -> None:
+async def test_cancels_the_dial_if_the_client_leaves(policy: PolicyOf, leaves: str) -> None:
     stage = Stage(policy(UNOPENED))
     await turns()
     stage.client.feed_data(b"more")
@@ -230,7 +191,7 @@ async def test_cancels_the_dial_if_the_client_leaves(policy: Callable[[str], Pol
     assert stage.to_client.ended == "aborted"
 
 
-async def test_an_abort_before_the_start_cancels_the_dial(policy: Callable[[str], Policy]) -> None:
+async def test_an_abort_before_the_start_cancels_the_dial(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED))
     stage.relay.abort()
     stage.client.feed_eof()
@@ -238,9 +199,7 @@ async def test_an_abort_before_the_start_cancels_the_dial(policy: Callable[[str]
     assert stage.dialled.cancelled()
 
 
-async def test_forwards_bytes_that_arrive_before_the_server_is_reached(
-    policy: Callable[[str], Policy],
-) -> None:
+async def test_forwards_bytes_that_arrive_before_the_server_is_reached(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(held_bytes=len(hello()) + 3))
     await turns()
     stage.client.feed_data(b"more")
@@ -256,7 +215,7 @@ async def test_forwards_bytes_that_arrive_before_the_server_is_reached(
     await stage.running
 
 
-async def test_records_an_unexpectedly_cancelled_dial_as_a_denial(policy: Callable[[str], Policy]) -> None:
+async def test_records_an_unexpectedly_cancelled_dial_as_a_denial(policy: PolicyOf) -> None:
     stage = Stage(policy(UNOPENED))
     stage.dialled.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -274,7 +233,7 @@ async def test_records_an_unexpectedly_cancelled_dial_as_a_denial(policy: Callab
 )
 @pytest.mark.parametrize("stop", ["dialling", "passing"])
 async def test_a_new_policy_aborts_relays_that_it_denies_or_inspects(
-    policy: Callable[[str], Policy], rules: str, reason: str, stop: str
+    policy: PolicyOf, rules: str, reason: str, stop: str
 ) -> None:
     old = policy(UNOPENED)
     stage = Stage(old)
@@ -296,7 +255,7 @@ LIMITED = "domains: [{host: a.test, inspect: false, budget: {requests: 1/min, up
 
 
 @pytest.mark.parametrize("kind", ["requests", "upload", "download"])
-async def test_a_connection_ends_when_a_budget_is_used_up(policy: Callable[[str], Policy], kind: str) -> None:
+async def test_a_connection_ends_when_a_budget_is_used_up(policy: PolicyOf, kind: str) -> None:
     def spend(asked: str, size: int) -> OverBudget | None:
         spent.append((asked, size))
         return OverBudget("no more", 9) if asked == kind else None
@@ -313,7 +272,7 @@ async def test_a_connection_ends_when_a_budget_is_used_up(policy: Callable[[str]
     assert (stage.to_server.written == b"") is (kind in {"requests", "upload"})
 
 
-async def test_an_open_connection_counts_against_the_budgets_of_a_new_policy(policy: Callable[[str], Policy]) -> None:
+async def test_an_open_connection_counts_against_the_budgets_of_a_new_policy(policy: PolicyOf) -> None:
     old = policy(UNOPENED)
     stage = Stage(old, spend=lambda *_: OverBudget("no more", 9))
     stage.reached()

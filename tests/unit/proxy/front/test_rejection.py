@@ -14,25 +14,36 @@ from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
 from memory_streams import memory_streams
 
 
+class Rejected:
+    """A client that is rejected, what it got, and the records."""
+
+    def __init__(self) -> None:
+        self.lines: list[AuditRecord] = []
+        self.reader, self._writer, self._transport = memory_streams()
+        self.rejection = Rejection(self.lines.append, PeekableReader(self.reader, Place(Held())), self._writer)
+
+    def keeps_sending(self, data: bytes) -> None:
+        """Have the client send, and not end."""
+        self._transport.ends_reading = False
+        self.reader.feed_data(data)
+
+    def got(self) -> bytes:
+        """Return what the client got."""
+        self._writer.close()
+        return self._transport.written
+
+
 async def test_records_a_denial_and_sends_it_to_the_client() -> None:
-    reader, writer, transport = memory_streams()
-    lines: list[AuditRecord] = []
-    await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).deny(
-        Denial(reason="no", status=400), AuditRecord(event=Event.MALFORMED)
-    )
-    writer.close()
-    assert lines == [AuditRecord(event=Event.MALFORMED, reason="no", status=400)]
-    assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
+    client = Rejected()
+    await client.rejection.deny(Denial(reason="no", status=400), AuditRecord(event=Event.MALFORMED))
+    assert client.lines == [AuditRecord(event=Event.MALFORMED, reason="no", status=400)]
+    assert json.loads(client.got().partition(b"\r\n\r\n")[2])["reason"] == "no"
 
 
 async def test_a_denied_connect_has_the_reason_in_its_status_line() -> None:
-    reader, writer, transport = memory_streams()
-    denial = Denial(reason="no", method="CONNECT")
-    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).deny(
-        denial, AuditRecord(event=Event.CONNECT)
-    )
-    writer.close()
-    assert transport.written.startswith(b"HTTP/1.1 403 Blocked by agent-sandbox: no\r\n")
+    client = Rejected()
+    await client.rejection.deny(Denial(reason="no", method="CONNECT"), AuditRecord(event=Event.CONNECT))
+    assert client.got().startswith(b"HTTP/1.1 403 Blocked by agent-sandbox: no\r\n")
 
 
 @pytest.mark.parametrize(
@@ -45,57 +56,33 @@ async def test_a_denied_connect_has_the_reason_in_its_status_line() -> None:
 async def test_a_wrong_name_gets_an_alert_and_a_raw_tunnel_gets_no_answer(
     fault: RawTunnelError | WrongNameError, event: Event, said: bytes
 ) -> None:
-    reader, writer, transport = memory_streams()
-    lines: list[AuditRecord] = []
-    await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).refuse(
-        fault, AuditRecord(event=Event.TLS)
-    )
-    writer.close()
-    assert [(line.event, line.reason) for line in lines] == [(event, str(fault))]
-    assert transport.written == said
+    client = Rejected()
+    await client.rejection.refuse(fault, AuditRecord(event=Event.TLS))
+    assert [(line.event, line.reason) for line in client.lines] == [(event, str(fault))]
+    assert client.got() == said
 
 
 async def test_a_connection_that_cannot_be_served_gets_an_alert() -> None:
-    reader, writer, transport = memory_streams()
-    lines: list[AuditRecord] = []
-    tunnel = Tunnel(client="10.0.0.2:40000", carries=Carries.TLS, host="a.test", port=443)
-    await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).fail("broken", tunnel)
-    writer.close()
-    (line,) = lines
+    client, tunnel = Rejected(), Tunnel(client="10.0.0.2:40000", carries=Carries.TLS, host="a.test", port=443)
+    await client.rejection.fail("broken", tunnel)
+    (line,) = client.lines
     assert (line.event, line.reason, line.host, line.port) == (Event.FAULT, "broken", "a.test", 443)
     assert line.client == "10.0.0.2:40000"
-    assert transport.written == b"\x15\x03\x03\x00\x02\x02\x50"
-
-
-async def test_kill_sends_nothing_by_default() -> None:
-    reader, writer, transport = memory_streams()
-    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
-        AuditRecord(event=Event.RAW_TUNNEL)
-    )
-    writer.close()
-    assert transport.written == b""
+    assert client.got() == b"\x15\x03\x03\x00\x02\x02\x50"
 
 
 async def test_kill_stops_reading_after_the_linger_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
-    reader, writer, transport = memory_streams()
-    transport.ends_reading = False
-    reader.feed_data(b"SSH-2.0-x")
-    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
-        AuditRecord(event=Event.RAW_TUNNEL), b"bye"
-    )
-    writer.close()
-    assert transport.written == b"bye"
+    client = Rejected()
+    client.keeps_sending(b"SSH-2.0-x")
+    await client.rejection.kill(AuditRecord(event=Event.RAW_TUNNEL), b"bye")
+    assert client.got() == b"bye"
 
 
 async def test_kill_stops_reading_after_the_linger_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "LINGER_SECONDS", 60.0)
     monkeypatch.setattr(subject, "LINGER_BYTES", 10)
-    reader, writer, transport = memory_streams()
-    transport.ends_reading = False
-    reader.feed_data(b"x" * 10)
-    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
-        AuditRecord(event=Event.RAW_TUNNEL), b"bye"
-    )
-    writer.close()
-    assert transport.written == b"bye"
+    client = Rejected()
+    client.keeps_sending(b"x" * 10)
+    await client.rejection.kill(AuditRecord(event=Event.RAW_TUNNEL), b"bye")
+    assert client.got() == b"bye"

@@ -15,6 +15,7 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_head import ANOTHER_PROXY
 from client_hellos import hello
 from memory_streams import lead_of, memory_streams
+from policy_texts import PolicyOf
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
@@ -59,7 +60,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(policy: Callable[[str], Policy]) -> Stage:
+def stage(policy: PolicyOf) -> Stage:
     return Stage(policy("domains: [a.test]"))
 
 
@@ -88,11 +89,6 @@ async def test_tls_without_a_server_name_gets_an_alert(stage: Stage) -> None:
     assert stage.said == b"\x15\x03\x03\x00\x02\x02\x70"
     line = stage.lines[0]
     assert (line.event, line.port, line.reason) == (Event.TLS, 443, "sni_missing: the ClientHello names no host")
-
-
-async def test_closes_connections_without_tls_on_the_tls_port(stage: Stage) -> None:
-    assert await stage.tls(b"SSH-2.0-x") is None
-    assert (stage.said, stage.lines[0].event, stage.lines[0].reason) == (b"", Event.RAW_TUNNEL, "not TLS")
 
 
 @pytest.mark.parametrize(

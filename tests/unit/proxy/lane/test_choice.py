@@ -1,7 +1,6 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
 from lane_stage import OPEN, PLAIN, SECURE, LaneStage, pair_of_sockets
+from policy_texts import PolicyOf
 
 
 def real_hello(*protocols: str) -> bytes:
@@ -42,11 +42,6 @@ def real_hello(*protocols: str) -> bytes:
 )
 def test_clients_that_offer_http2_get_it(offers: list[str], *, wanted: bool) -> None:
     assert gets_http2(real_hello(*offers), http1="auto") is wanted
-
-
-@pytest.mark.parametrize("others", [["http/1.1"], ["http/1.1", "other"], []])
-def test_clients_that_offer_both_versions_get_http1_if_the_policy_forces_the_lane(others: list[str]) -> None:
-    assert gets_http2(real_hello("h2", *others), http1="lane") is not bool(others)
 
 
 class Connection:
@@ -86,7 +81,7 @@ class Connection:
     ],
 )
 async def test_the_offered_protocols_and_the_policy_choose_what_serves_a_client(
-    policy: Callable[[str], Policy], text: str, tunnel: Tunnel, data: bytes, kind: type[object]
+    policy: PolicyOf, text: str, tunnel: Tunnel, data: bytes, kind: type[object]
 ) -> None:
     assert await Connection(policy(text), tunnel, data).kind() is kind
 
@@ -100,9 +95,7 @@ async def test_the_offered_protocols_and_the_policy_choose_what_serves_a_client(
         (b"\x16\x03\x01\0\4\2\0\0\0", "malformed ClientHello: the first TLS message is not a ClientHello"),
     ],
 )
-async def test_refuses_a_connection_whose_client_hello_cannot_be_read(
-    policy: Callable[[str], Policy], data: bytes, why: str
-) -> None:
+async def test_refuses_a_connection_whose_client_hello_cannot_be_read(policy: PolicyOf, data: bytes, why: str) -> None:
     connection = Connection(policy("domains: [a.test]"), SECURE, data)
     with pytest.raises(RawTunnelError, match=f"^{why}$"):
         await connection.kind()
@@ -110,7 +103,7 @@ async def test_refuses_a_connection_whose_client_hello_cannot_be_read(
 
 
 async def test_decides_on_the_tunnel_again_after_a_reload_during_the_import(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+    policy: PolicyOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = [policy("domains: [a.test]"), policy("domains: [b.test]")]
     tunnel = replace(SECURE, decision=decide_connect(rules[0], host="a.test", port=443))
@@ -127,7 +120,7 @@ async def test_decides_on_the_tunnel_again_after_a_reload_during_the_import(
 
 
 async def test_closes_a_connection_that_needs_mitmproxy_if_the_import_fails(
-    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+    policy: PolicyOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load() -> str:
         return "mitmproxy cannot be imported"

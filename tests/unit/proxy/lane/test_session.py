@@ -5,7 +5,7 @@ from typing import override
 
 import pytest
 
-from agent_sandbox.policy import Policy, parse_request
+from agent_sandbox.policy import parse_request
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.lane import session as subject
@@ -16,6 +16,7 @@ from agent_sandbox.proxy.tls.contexts import ClientTls, TlsStart
 from agent_sandbox.proxy.tunnel import Tunnel
 from lane_stage import GET, OK, SECURE, YES, LaneStage, untrusting
 from layer_harness import Deny, LetThrough
+from policy_texts import PolicyOf
 
 type Stage = Callable[..., LaneStage]
 
@@ -25,15 +26,6 @@ REFUSED = b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n"
 @pytest.fixture
 def client_tls(tmp_path: Path) -> ClientTls:
     return ClientTls(load_authority(tmp_path, now=now_utc()), now=now_utc)
-
-
-async def test_requests_are_served_inside_tls_without_http2(stage: Stage, client_tls: ClientTls) -> None:
-    async with stage(client_tls, Deny(), tunnel=SECURE) as on:
-        await on.start_tls(untrusting())
-        on.send(GET)
-        assert (await on.get(b"\r\n")).startswith(b"HTTP/1.1 403")
-        on.writer.close()
-        await on.over()
 
 
 async def test_a_client_that_offers_both_gets_http1(stage: Stage, client_tls: ClientTls) -> None:
@@ -139,7 +131,7 @@ async def lost() -> None:
     [("domains: [a.test]", True, False), ("domains: [b.test]", True, True), ("domains: [b.test]", False, True)],
 )
 async def test_a_review_ends_exchanges_that_are_no_longer_allowed(
-    stage: Stage, policy: Callable[[str], Policy], new: str, *, begun: bool, ended: bool
+    stage: Stage, policy: PolicyOf, new: str, *, begun: bool, ended: bool
 ) -> None:
     async with stage(Allow()) as on:
         reader = on.reader
@@ -157,9 +149,7 @@ async def test_a_review_ends_exchanges_that_are_no_longer_allowed(
             assert not await on.session.review(revision)
 
 
-async def test_a_review_drops_server_connections_that_are_no_longer_allowed(
-    stage: Stage, policy: Callable[[str], Policy]
-) -> None:
+async def test_a_review_drops_server_connections_that_are_no_longer_allowed(stage: Stage, policy: PolicyOf) -> None:
     async with stage(Allow()) as on:
         await on.answered(GET, OK.replace(b"\r\n\r\n", b"\r\nPersistent-Auth: true\r\n\r\n"))
         await asyncio.sleep(0.02)

@@ -5,15 +5,15 @@ from functools import partial
 
 import pytest
 
-from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.tls.contexts import HTTP1
 from http2_stage import Http2Stage, chosen
+from policy_texts import PolicyOf
 
 type Stage = Callable[..., Http2Stage]
 
 
 @pytest.fixture
-def stage(policy: Callable[[str], Policy]) -> Stage:
+def stage(policy: PolicyOf) -> Stage:
     """Make a stage under a policy that allows a.test."""
     return partial(Http2Stage, policy("domains: [a.test]"))
 

@@ -122,15 +122,6 @@ def test_counts_header_fields_of_requests_with_an_early_response_until_the_reque
     assert log.reasons == ([] if ends else ["too many header fields in the requests under way"])
 
 
-def test_a_malformed_request_is_logged() -> None:
-    log = Malformed()
-    client = Wire(log)
-    client.h2.send_headers(1, [*HTTP2_FIELDS, ("connection", "close")], end_stream=True)
-    client.flush()
-    assert len(log.reasons) == 1
-    assert log.reasons[0].startswith("HTTP/2 protocol error: ")
-
-
 def test_a_malformed_field_is_logged_without_its_value() -> None:
     log = Malformed()
     client = Wire(log)

@@ -9,14 +9,12 @@ from mitmproxy.proxy.commands import CloseConnection, Command, SendData
 from mitmproxy.proxy.context import Context
 from OpenSSL import SSL
 
-from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.mitm.http_layer import (
     EVENT_BYTES,
     NOT_HTTP2,
@@ -42,6 +40,7 @@ from http2_stage import Http2Stage
 from http2client import fields as request_fields
 from lane_stage import OK
 from layer_harness import PLAIN, Deny, LetThrough, Malformed, Wait, Wire, goaway, requests_at, server_end
+from policy_texts import PolicyOf
 
 type Stage = Callable[..., Http2Stage]
 
@@ -94,11 +93,6 @@ def test_read_size_of_a_searched_response_depends_on_its_head_and_compression() 
     assert seen == [0, SMALL_READ, 0, COMPRESSED_READ, COMPRESSED_READ]
 
 
-def test_uses_the_strict_http2_server_for_clients() -> None:
-    wire = Wire()
-    assert type(http_layer(wire).connections[wire.client]) is StrictHttp2Server
-
-
 @pytest.mark.parametrize("alpn", [None, b"", b"http/1.1"])
 def test_closes_the_connection_of_a_client_that_did_not_agree_on_http2(alpn: bytes | None) -> None:
     log = Malformed()
@@ -106,12 +100,6 @@ def test_closes_the_connection_of_a_client_that_did_not_agree_on_http2(alpn: byt
     wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
     wire.closes(wire.client)
     assert (log.reasons, wire.closed, wire.to_client, wire.servers) == ([NOT_HTTP2], [wire.client], b"", [])
-
-
-def test_uses_a_strict_stream_for_each_request() -> None:
-    wire = Wire()
-    wire.ask(method="POST", ends=False)
-    assert [type(stream) for stream in http_layer(wire).streams.values()] == [StrictStream]
 
 
 def test_terminates_tls_below_the_http_layer() -> None:
@@ -157,15 +145,6 @@ def test_sends_close_notify_only_on_an_established_connection(
     close = commands.CloseConnection(layer.conn)
     sent = [one.data if isinstance(one, commands.SendData) else one for one in layer.send_close(close)]
     assert sent == ([said, close] if said else [close])
-
-
-def test_the_next_request_retries_a_failed_server_connection() -> None:
-    wire = Wire()
-    wire.refuse_dial = NotReached("gone")
-    wire.ask()
-    wire.refuse_dial = None
-    wire.ask()
-    assert len(wire.servers) == 1
 
 
 def test_forgets_servers_that_closed_or_were_not_reached() -> None:
@@ -261,19 +240,6 @@ def test_forgets_the_largest_copies_of_request_bodies_first() -> None:
     assert seen == [[30, 50, 20, 0], [30, None, 20, 0], [None, None, 20, 0], [None, None, None, 0]]
 
 
-def test_runs_a_nonblocking_hook_once() -> None:
-    log = Malformed()
-    Wire(log).client_sends(b"\0" * 24)
-    assert len(log.reasons) == 1
-
-
-def test_counts_buffered_bytes_for_the_client_and_for_servers_separately() -> None:
-    wire = Wire()
-    wire.ask()
-    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + bytes(70_000))
-    assert (wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (70_000 - 65_535, 0)
-
-
 def test_joins_all_data_of_one_event_into_one_write() -> None:
     wire = Wire(Deny())
     wire.flush()
@@ -285,16 +251,7 @@ def test_joins_all_data_of_one_event_into_one_write() -> None:
     assert b'"reason": "no"' in wire.got()
 
 
-def test_is_idle_between_requests() -> None:
-    wire = Wire()
-    assert wire.layer.idle
-    wire.ask()
-    assert not wire.layer.idle
-    wire.server_sends(OK)
-    assert wire.layer.idle
-
-
-def test_a_new_policy_ends_only_the_streams_that_it_denies(policy: Callable[[str], Policy]) -> None:
+def test_a_new_policy_ends_only_the_streams_that_it_denies(policy: PolicyOf) -> None:
     old = policy("domains: [a.test]")
     wire = Wire(Enforcer(lambda: old, clock=lambda: 0.0))
     for path in ("/gone", "/kept"):
@@ -306,9 +263,7 @@ def test_a_new_policy_ends_only_the_streams_that_it_denies(policy: Callable[[str
     assert (event.ended, wire.got(1)[:4], wire.got(3), len(http_layer(wire).streams)) == (1, b"403 ", b"...", 1)
 
 
-def test_a_new_policy_denies_one_of_two_streams_that_wait_for_the_same_server_at_once(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_a_new_policy_denies_one_of_two_streams_that_wait_for_the_same_server_at_once(policy: PolicyOf) -> None:
     old, new = (
         policy(f"domains: [{{host: a.test, rules: [{{path: {{prefix: {path}}}}}]}}]") for path in ("/", "/kept")
     )

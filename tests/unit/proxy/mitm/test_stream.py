@@ -26,7 +26,8 @@ from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, NotReached, Refused
 from http2_stage import Http2Stage, Http2Talk, chosen
-from layer_harness import Deny, LetThrough, Wait, Wire, goaway, requests_at, server_end
+from layer_harness import Deny, LetThrough, Wait, Wire, With, goaway, requests_at, server_end
+from policy_texts import PolicyOf
 
 type TwoKinds = Callable[..., Http2Stage]
 
@@ -76,14 +77,15 @@ def test_sends_a_denial_before_the_body_arrives() -> None:
     assert (wire.got(3)[:4], wire.servers) == (b"403 ", [])
 
 
-def test_sends_the_denial_of_a_request_without_a_body_at_once() -> None:
-    wire = Wire(Deny())
-    wire.ask()
-    assert reason(wire.got()) == "no"
-
-
 @pytest.mark.parametrize("ends", [True, False])
-@pytest.mark.parametrize(("why", "status"), [(NotReached("gone"), b"502"), (Refused("inside"), b"403")])
+@pytest.mark.parametrize(
+    ("why", "status"),
+    [
+        (NotReached("gone"), b"502"),
+        (Refused("inside"), b"403"),
+        ("Certificate verify failed", b"502"),  # as mitmproxy's TLS layer says it
+    ],
+)
 def test_answers_with_the_reason_if_the_server_is_not_reached_or_refused(
     why: NotReached, status: bytes, *, ends: bool
 ) -> None:
@@ -105,13 +107,6 @@ def test_the_next_request_retries_the_server_connection() -> None:
     assert answered(wire, OK, 3) == b"200 ok"
 
 
-def test_reports_mitmproxys_error_text_for_a_failed_connection() -> None:
-    wire = Wire(Stream())
-    wire.refuse_dial = "Certificate verify failed"  # type: ignore[assignment] # as its TLS layer says it
-    wire.ask()
-    assert reason(wire.got()) == "Certificate verify failed"
-
-
 def test_answers_502_to_a_malformed_response_and_closes_the_server() -> None:
     wire = Wire(Stream())
     wire.ask()
@@ -128,17 +123,6 @@ def test_answers_502_if_the_server_closes_without_a_response() -> None:
     wire.closes(wire.servers[0])
     assert reason(wire.got()) == "server closed connection"
     assert addon.ended == ["502"]
-
-
-def test_records_an_error_if_the_server_closes_within_a_response() -> None:
-    addon = Stream()
-    wire = Wire(addon)
-    wire.ask()
-    wire.server_sends(HALF)
-    wire.closes(wire.servers[0])
-    assert wire.got() == b"200 reset half"
-    assert len(addon.ended) == 1
-    assert "peer closed connection without sending complete message body" in addon.ended[0]
 
 
 def test_runs_an_end_hook_once_if_the_client_leaves_within_its_request() -> None:
@@ -171,7 +155,7 @@ def test_does_not_forward_an_http2_connect_or_an_invalid_content_length(
 class Stage:
     """A wire that is decided by a policy, which is replaced by one that allows nothing of it."""
 
-    def __init__(self, policy: Callable[[str], Policy], *, allowed: str = "a.test") -> None:
+    def __init__(self, policy: PolicyOf, *, allowed: str = "a.test") -> None:
         old = policy(f"domains: [{allowed}]")
         self.revision = PolicyTransition(old=old, new=policy("domains: [b.test]"))
         self.ended = Stream()
@@ -187,9 +171,7 @@ class Stage:
 NO_MORE = "the policy was reloaded: no rule allows host a.test"
 
 
-def test_a_reload_denies_a_request_that_waits_for_its_response(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_a_reload_denies_a_request_that_waits_for_its_response(policy: PolicyOf) -> None:
     stage = Stage(policy)
     stage.wire.ask()
     assert stage.replace() == 1
@@ -199,14 +181,14 @@ def test_a_reload_denies_a_request_that_waits_for_its_response(
     assert stage.replace() == 0
 
 
-def test_a_reload_does_not_end_a_request_that_is_still_allowed(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_does_not_end_a_request_that_is_still_allowed(policy: PolicyOf) -> None:
     stage = Stage(policy)
     stage.wire.ask()
     assert stage.replace(PolicyTransition(old=stage.revision.new, new=stage.revision.old)) == 0
     assert answered(stage.wire, OK) == b"200 ok"
 
 
-def test_a_reload_cuts_an_upload_that_is_no_longer_allowed(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_cuts_an_upload_that_is_no_longer_allowed(policy: PolicyOf) -> None:
     stage = Stage(policy)
     number = upload(stage.wire)
     assert stage.replace() == 1
@@ -215,7 +197,7 @@ def test_a_reload_cuts_an_upload_that_is_no_longer_allowed(policy: Callable[[str
     assert (reason(stage.wire.got()), stage.wire.to_server.endswith(b"half\r\n")) == (NO_MORE, True)
 
 
-def test_a_reload_cuts_a_response_that_is_no_longer_allowed(policy: Callable[[str], Policy]) -> None:
+def test_a_reload_cuts_a_response_that_is_no_longer_allowed(policy: PolicyOf) -> None:
     stage = Stage(policy)
     stage.wire.ask()
     stage.wire.server_sends(HALF)
@@ -254,9 +236,7 @@ def test_resets_the_server_if_the_client_cancels_after_an_early_response() -> No
     assert (stream.ended, wire.reset, wire.layer.idle) == (["200"], wire.servers, True)
 
 
-def test_a_request_that_a_reload_denies_while_connecting_is_not_sent(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_a_request_that_a_reload_denies_while_connecting_is_not_sent(policy: PolicyOf) -> None:
     stage = Stage(policy)
     stage.wire.patient = True
     stage.wire.ask()
@@ -268,9 +248,7 @@ def test_a_request_that_a_reload_denies_while_connecting_is_not_sent(
     assert stage.ended.ended == ["403"]
 
 
-def test_a_request_that_a_reload_denies_gets_403_even_if_its_server_is_not_reached(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_a_request_that_a_reload_denies_gets_403_even_if_its_server_is_not_reached(policy: PolicyOf) -> None:
     stage = Stage(policy)
     stage.wire.patient = True
     stage.wire.ask()
@@ -294,7 +272,7 @@ TOO_LARGE = "the body is larger than the 10 bytes that policy.yaml:2 allows"
 
 
 @pytest.mark.parametrize("pieces", [[b"hello", b"worlds"], [b"hello worlds"], [b"x"] * 11])
-def test_answers_413_to_a_body_that_exceeds_max_body(policy: Callable[[str], Policy], pieces: list[bytes]) -> None:
+def test_answers_413_to_a_body_that_exceeds_max_body(policy: PolicyOf, pieces: list[bytes]) -> None:
     stage = Stage(policy, allowed=TEN)
     number = upload(stage.wire, pieces[0])
     for piece in pieces[1:]:
@@ -306,14 +284,14 @@ def test_answers_413_to_a_body_that_exceeds_max_body(policy: Callable[[str], Pol
     assert (stage.ended.ended, stage.wire.reset) == (["413"], stage.wire.servers)
 
 
-def test_forwards_a_body_of_exactly_max_body(policy: Callable[[str], Policy]) -> None:
+def test_forwards_a_body_of_exactly_max_body(policy: PolicyOf) -> None:
     stage = Stage(policy, allowed=TEN)
     stage.wire.more(upload(stage.wire, b"hello"), b"world", ends=True)
     assert answered(stage.wire, OK) == b"200 ok"
     assert stage.ended.ended == ["200"]
 
 
-def test_cuts_a_response_whose_request_body_exceeds_max_body(policy: Callable[[str], Policy]) -> None:
+def test_cuts_a_response_whose_request_body_exceeds_max_body(policy: PolicyOf) -> None:
     stage = Stage(policy, allowed=TEN)
     number = upload(stage.wire, b"hello")
     stage.wire.server_sends(HALF)
@@ -322,7 +300,7 @@ def test_cuts_a_response_whose_request_body_exceeds_max_body(policy: Callable[[s
     assert (stage.ended.ended, stage.wire.reset) == ([TOO_LARGE], stage.wire.servers)
 
 
-def test_applies_the_max_body_of_a_new_policy_to_requests_under_way(policy: Callable[[str], Policy]) -> None:
+def test_applies_the_max_body_of_a_new_policy_to_requests_under_way(policy: PolicyOf) -> None:
     stage = Stage(policy)
     number = upload(stage.wire, b"hello")
     assert stage.replace(PolicyTransition(old=stage.revision.new, new=policy(f"domains: [{TEN}]"))) == 0
@@ -341,7 +319,7 @@ JSON = ("content-type", "application/json")
 class Asked:
     """A wire whose bodies are read before they are decided."""
 
-    def __init__(self, policy: Callable[[str], Policy]) -> None:
+    def __init__(self, policy: PolicyOf) -> None:
         current, self.ended = policy(ASKING), Stream()
         self.wire = Wire(Enforcer(lambda: current, clock=lambda: 0.0), Streamer(), self.ended)
 
@@ -353,7 +331,7 @@ class Asked:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("length", [[("content-length", str(len(READING)))], []])
 def test_holds_a_body_until_the_decision_and_forwards_it_unchanged(
-    policy: Callable[[str], Policy], size: int, length: list[tuple[str, str]]
+    policy: PolicyOf, size: int, length: list[tuple[str, str]]
 ) -> None:
     asked = Asked(policy)
     wire, number = asked.wire, asked.ask(*length)
@@ -365,7 +343,7 @@ def test_holds_a_body_until_the_decision_and_forwards_it_unchanged(
     assert answered(wire, OK) == b"200 ok"
 
 
-def test_does_not_forward_a_denied_body_and_decides_the_next_request_afresh(policy: Callable[[str], Policy]) -> None:
+def test_does_not_forward_a_denied_body_and_decides_the_next_request_afresh(policy: PolicyOf) -> None:
     asked = Asked(policy)
     asked.ask(body=WRITING, ends=True)
     assert asked.wire.got().startswith(b"403")
@@ -375,9 +353,7 @@ def test_does_not_forward_a_denied_body_and_decides_the_next_request_afresh(poli
     assert asked.ended.ended == ["403"]
 
 
-def test_answers_100_continue_to_a_client_whose_body_is_needed_for_the_decision(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_answers_100_continue_to_a_client_whose_body_is_needed_for_the_decision(policy: PolicyOf) -> None:
     asked = Asked(policy)
     number = asked.ask(("expect", "100-continue"))
     assert asked.wire.to_client.endswith(b"\x03100")  # a frame with nothing but this status
@@ -386,7 +362,7 @@ def test_answers_100_continue_to_a_client_whose_body_is_needed_for_the_decision(
     assert READING in asked.wire.to_server
 
 
-def test_answers_413_if_a_held_body_exceeds_the_limit(policy: Callable[[str], Policy]) -> None:
+def test_answers_413_if_a_held_body_exceeds_the_limit(policy: PolicyOf) -> None:
     asked = Asked(policy)
     number = asked.ask()
     frame = bytes(2**14)
@@ -400,7 +376,7 @@ def test_answers_413_if_a_held_body_exceeds_the_limit(policy: Callable[[str], Po
     assert (asked.ended.ended, asked.wire.servers) == (["413"], [])
 
 
-def test_answers_408_if_a_held_body_does_not_arrive_in_time(policy: Callable[[str], Policy]) -> None:
+def test_answers_408_if_a_held_body_does_not_arrive_in_time(policy: PolicyOf) -> None:
     asked = Asked(policy)
     number = asked.ask(body=READING)
     (patience,) = [wakeup for wakeup in asked.wire.wakeups if wakeup.delay == Limits().body_seconds]
@@ -411,7 +387,7 @@ def test_answers_408_if_a_held_body_does_not_arrive_in_time(policy: Callable[[st
     assert (asked.ended.ended, asked.wire.servers) == (["408"], [])
 
 
-def test_ignores_the_body_timer_after_the_body_has_arrived(policy: Callable[[str], Policy]) -> None:
+def test_ignores_the_body_timer_after_the_body_has_arrived(policy: PolicyOf) -> None:
     asked = Asked(policy)
     asked.ask(body=READING, ends=True)
     (patience,) = [wakeup for wakeup in asked.wire.wakeups if wakeup.delay == Limits().body_seconds]
@@ -419,7 +395,7 @@ def test_ignores_the_body_timer_after_the_body_has_arrived(policy: Callable[[str
     assert answered(asked.wire, OK) == b"200 ok"
 
 
-def test_releases_a_held_body_when_it_has_been_forwarded(policy: Callable[[str], Policy]) -> None:
+def test_releases_a_held_body_when_it_has_been_forwarded(policy: PolicyOf) -> None:
     asked = Asked(policy)
     asked.ask(body=READING, ends=True)
     (stream,) = asked.wire.layer._http.streams.values()
@@ -431,14 +407,14 @@ def test_releases_a_held_body_when_it_has_been_forwarded(policy: Callable[[str],
     assert stream.flow.request.data.content is None
 
 
-def test_runs_an_end_hook_once_if_the_client_leaves_within_a_held_body(policy: Callable[[str], Policy]) -> None:
+def test_runs_an_end_hook_once_if_the_client_leaves_within_a_held_body(policy: PolicyOf) -> None:
     asked = Asked(policy)
     asked.ask(body=READING)
     asked.wire.closes(asked.wire.client)
     assert (len(asked.ended.ended), asked.wire.servers) == (1, [])
 
 
-def test_does_not_keep_a_stream_that_was_answered_until_its_timer_fires(policy: Callable[[str], Policy]) -> None:
+def test_does_not_keep_a_stream_that_was_answered_until_its_timer_fires(policy: PolicyOf) -> None:
     asked = Asked(policy)
     asked.ask(body=READING, ends=True)
     asked.ask(body=WRITING, ends=True)
@@ -459,47 +435,14 @@ def test_answers_failed_connections_of_requests_without_an_exchange(monkeypatch:
     assert wire.got().startswith(b"502")
 
 
-class Filled(LetThrough):
-    """Has put a secret into every request."""
-
-    @hook
-    @override
-    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
-        """Put it in."""
-        super().requestheaders(exchange, tunnel)
-        exchange.echoes = Echoes([b"hunter22"])
+FILLED = With(echoes=Echoes([b"hunter22"]))
 
 
 def filled(method: str = "GET") -> Wire:
     """Return a wire on which a request with a secret waits for its response."""
-    wire = Wire(Filled(), Streamer())
+    wire = Wire(FILLED, Streamer())
     wire.ask(method=method)
     return wire
-
-
-@pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"COMPRESS", b"502"), (b"br, gzip", b"502")])
-def test_does_not_forward_a_response_whose_compression_hides_echoes(encoding: bytes, status: bytes) -> None:
-    got = answered(filled(), b"HTTP/1.1 200 OK\r\nContent-Encoding: " + encoding + b"\r\nContent-Length: 1\r\n\r\nx")
-    assert got.startswith(status)
-    assert (b"it is compressed, so an echo of the injected secret" in got) == (status == b"502")
-
-
-@pytest.mark.parametrize(
-    ("field", "problem"),
-    [
-        (b"hunter22", "a malformed header line"),
-        (b"hunter22 : x", "a malformed header line"),
-        (b"Content-Length: hunter22", "the Content-Length is not a plain number"),
-        (b"Transfer-Encoding: hunter22", "a Transfer-Encoding other than `chunked`"),
-    ],
-)
-def test_the_reason_for_a_malformed_response_head_does_not_quote_the_head(field: bytes, problem: str) -> None:
-    for addon in (Filled(), Stream()):
-        wire = Wire(addon)
-        wire.ask()
-        got = answered(wire, b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n")
-        assert reason(got) == f"malformed response from the server: {problem}"
-        assert b"hunter22" not in got
 
 
 def test_malformed_body_of_a_rejected_response_in_the_same_packet_is_dropped() -> None:
@@ -530,13 +473,6 @@ def test_requests_with_and_without_a_secret_use_different_server_connections() -
     assert (bool(secret), other) == (True, 0)
 
 
-def test_drops_the_rest_of_a_malformed_response() -> None:
-    wire = Wire()
-    wire.ask()
-    got = answered(wire, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: a\rb\r\n\r\nzz\r\n")
-    assert got.startswith(b"502 {")
-
-
 def test_notices_that_the_client_leaves_while_its_request_waits() -> None:
     addon, ends = Wait(), Stream()
     wire = Wire(addon, ends)
@@ -554,16 +490,6 @@ def test_redacts_an_echo_that_spans_two_chunks_and_forwards_what_only_begins_lik
     wire = filled()
     assert answered(wire, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhunt\r\n") == b"200 ..."
     assert answered(wire, b"3\r\ning\r\n0\r\n\r\n") == b"200 hunting"
-
-
-def test_decompresses_and_redacts_a_gzip_response() -> None:
-    wire = filled()
-    packed = gzip.compress(b"it is hunter22 twice: hunter22")
-    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed))
-    for byte in packed:
-        wire.server_sends(bytes([byte]))
-    assert wire.got() == b"200 it is ******** twice: ********"
-    assert not {"content-encoding", "content-length"}.intersection(wire.streams.heads[1])
 
 
 @pytest.mark.parametrize(
@@ -600,19 +526,11 @@ SHOWN = b'200 {"result": {"tools": [{"name": "a"}]}}'
 HELD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
-class Lists(LetThrough):
-    """Asks an MCP server for its tools."""
-
-    @hook
-    @override
-    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
-        """Show one of them."""
-        super().requestheaders(exchange, tunnel)
-        exchange.shows_tool = "a".__eq__
+LISTS = With(shows_tool="a".__eq__)
 
 
 def listing() -> Wire:
-    wire = Wire(Lists(), Streamer())
+    wire = Wire(LISTS, Streamer())
     wire.ask()
     return wire
 
@@ -630,7 +548,7 @@ EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 def busy(*addons: object) -> tuple[Wire, Stream]:
     """Return a wire on which a response with a list of tools waits for its turn, and how its exchange ends."""
     ended = Stream()
-    wire = Wire(Lists(), *addons, Streamer(), ended)
+    wire = Wire(LISTS, *addons, Streamer(), ended)
     wire.ask()
     wire.is_busy = True
     wire.server_sends(EVENTS + b"data: %s\n\n" % LIST)
@@ -667,7 +585,7 @@ def test_a_stream_that_the_client_resets_gets_no_turn() -> None:
     assert wire.layer._http.command_sources == {}
 
 
-def test_a_response_that_a_new_policy_denies_gets_no_turn(policy: Callable[[str], Policy]) -> None:
+def test_a_response_that_a_new_policy_denies_gets_no_turn(policy: PolicyOf) -> None:
     old, new = policy("domains: [a.test]"), policy("domains: []")
     wire, ended = busy(Enforcer(lambda: old, clock=lambda: 0.0))
     event = PolicyReplaced(PolicyTransition(old=old, new=new))
@@ -830,7 +748,7 @@ def test_an_upload_without_data_so_far_is_sent_again() -> None:
 
 
 def test_an_empty_frame_does_not_end_the_search_of_a_response() -> None:
-    wire = http2(Wire(Filled(), Streamer()))
+    wire = http2(Wire(FILLED, Streamer()))
     wire.ask()
     end = server_end(wire)
     end.send_headers(1, [(":status", "200")])
@@ -841,10 +759,8 @@ def test_an_empty_frame_does_not_end_the_search_of_a_response() -> None:
     assert answered(wire, end.data_to_send()) == b"200 a ******** b"
 
 
-def test_an_unprocessed_request_with_a_secret_is_not_sent_again_after_a_reload(
-    policy: Callable[[str], Policy],
-) -> None:
-    wire, same = http2(Wire(Filled(), Streamer())), policy("domains: [a.test]")
+def test_an_unprocessed_request_with_a_secret_is_not_sent_again_after_a_reload(policy: PolicyOf) -> None:
+    wire, same = http2(Wire(FILLED, Streamer())), policy("domains: [a.test]")
     wire.ask()
     wire.feed(PolicyReplaced(PolicyTransition(old=same, new=same)))
     wire.server_sends(goaway(0))
@@ -895,7 +811,7 @@ def test_a_request_is_not_sent_again_after_its_response_has_begun() -> None:
     assert stream.ended == ["the request was not processed: the server ended the HTTP/2 connection (GOAWAY, NO_ERROR)"]
 
 
-def test_a_request_that_a_reload_denies_is_not_sent_again(policy: Callable[[str], Policy]) -> None:
+def test_a_request_that_a_reload_denies_is_not_sent_again(policy: PolicyOf) -> None:
     stage = Stage(policy)
     wire = http2(stage.wire)
     wire.ask(method="POST", body=b"body")
@@ -907,7 +823,7 @@ def test_a_request_that_a_reload_denies_is_not_sent_again(policy: Callable[[str]
     assert (requests_at(wire), stage.ended.ended) == ([], ["403"])
 
 
-def test_a_body_that_a_reload_no_longer_allows_is_not_sent_again(policy: Callable[[str], Policy]) -> None:
+def test_a_body_that_a_reload_no_longer_allows_is_not_sent_again(policy: PolicyOf) -> None:
     stage = Stage(policy)
     wire = http2(stage.wire)
     wire.ask(method="POST", body=b"eleven bytes"[:11])
@@ -961,7 +877,7 @@ def test_reports_a_server_that_is_not_reached_again() -> None:
     assert (reason(wire.got()), len(wire.servers)) == ("gone", 1)
 
 
-def test_a_body_that_was_held_for_the_decision_is_sent_again(policy: Callable[[str], Policy]) -> None:
+def test_a_body_that_was_held_for_the_decision_is_sent_again(policy: PolicyOf) -> None:
     asked = Asked(policy)
     wire = http2(asked.wire)
     asked.ask(body=READING, ends=True)

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.net.sockets import BACKLOG, address_of, listen, listen_udp
+from agent_sandbox.proxy.net.sockets import address_of, listen, listen_udp
 
 NOT_OURS = "this machine does not have this address; use 127.0.0.1, or 0.0.0.0 for all addresses"
 NOT_US = "permission denied; choose a port above 1023"
@@ -15,20 +15,6 @@ NOT_US = "permission denied; choose a port above 1023"
 
 async def serve(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
     """Do nothing."""
-
-
-async def test_listens_at_the_given_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    server: object = SimpleNamespace()
-
-    async def start_server(*told: object, backlog: int) -> object:
-        asked.append((*told, backlog))
-        return server
-
-    monkeypatch.setattr(asyncio, "start_server", start_server)
-    got: object = await listen(serve, "127.0.0.1", 0)
-    assert got is server
-    assert [one[1:] for one in asked if isinstance(one, tuple)] == [("127.0.0.1", 0, BACKLOG)]
 
 
 async def test_a_cancelled_connection_closes_without_a_message_and_a_failed_one_with_one() -> None:

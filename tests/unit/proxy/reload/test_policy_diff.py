@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,13 +6,14 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.proxy.reload.policy_diff import Change, change, settings_changes
+from policy_texts import PolicyOf
 
 THROUGH = "all allowed requests go through http://{}.corp.example:3128, except near.example  (policy.yaml:2)"
 UPSTREAM = "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128', no_proxy: [near.example]}}}}"
 PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
 
 
-def test_the_summary_lists_changed_rules_with_their_origins(policy: Callable[[str], Policy]) -> None:
+def test_the_summary_lists_changed_rules_with_their_origins(policy: PolicyOf) -> None:
     old = policy("domains: [a.test, b.test]")
     new = policy("domains:\n- b.test\n- {host: a.test, rules: [{methods: [GET]}]}\ndeny: [c.test]")
     assert change(old, new).summary() == {
@@ -28,24 +28,24 @@ def test_the_summary_lists_changed_rules_with_their_origins(policy: Callable[[st
     }
 
 
-def test_lists_hosts_that_are_no_longer_reachable(policy: Callable[[str], Policy]) -> None:
+def test_lists_hosts_that_are_no_longer_reachable(policy: PolicyOf) -> None:
     old = policy('domains: [a.test, b.test, "*.c.test", .d.test, {host: e.test, ports: [8443]}]')
     new = policy("domains: [b.test, d.test, e.test]\ndeny: [b.test]")
     assert change(old, new).unreachable == ("*.c.test", "*.d.test", "a.test", "b.test")
 
 
-def test_a_rule_that_only_moved_is_no_change(policy: Callable[[str], Policy]) -> None:
+def test_a_rule_that_only_moved_is_no_change(policy: PolicyOf) -> None:
     got = change(policy("domains: [a.test, b.test]"), policy("domains:\n- b.test\n\n- a.test"))
     assert got == Change(added=(), removed=(), others=(), unreachable=())
 
 
-def test_lists_changed_settings(policy: Callable[[str], Policy]) -> None:
+def test_lists_changed_settings(policy: PolicyOf) -> None:
     got = change(policy("domains: [a.test]"), policy("domains: [a.test]\nsettings: {block_status: 418}"))
     assert got == Change(added=(), removed=(), others=("- block_status: 403", "+ block_status: 418"), unreachable=())
     assert (got.summary()["others"], got.counts["others"]) == (["- block_status: 403", "+ block_status: 418"], 2)
 
 
-def test_the_summary_lists_20_of_many_changes_and_counts_all(policy: Callable[[str], Policy]) -> None:
+def test_the_summary_lists_20_of_many_changes_and_counts_all(policy: PolicyOf) -> None:
     old = policy("domains:\n" + "".join(f"- h{number}.test\n" for number in range(30)))
     told = change(old, policy("domains: [other.test]")).summary()
     removed, unreachable = told["removed"], told["unreachable"]
@@ -55,7 +55,7 @@ def test_the_summary_lists_20_of_many_changes_and_counts_all(policy: Callable[[s
     assert told["counts"] == {"added": 1, "removed": 30, "others": 0, "unreachable": 30}
 
 
-def test_lists_rules_of_policy_files_before_rules_of_services(policy: Callable[[str], Policy]) -> None:
+def test_lists_rules_of_policy_files_before_rules_of_services(policy: PolicyOf) -> None:
     new = policy("services: [github, claude, copilot]\ndomains: [a.test]\ndeny: [b.test]")
     added = change(policy(""), new).summary()["added"]
     assert isinstance(added, list)
@@ -97,14 +97,12 @@ def test_lists_rules_of_policy_files_before_rules_of_services(policy: Callable[[
     ],
 )
 def test_lists_changes_of_settings_host_services_and_budgets(
-    policy: Callable[[str], Policy], old: str, new: str, expected: tuple[str, ...]
+    policy: PolicyOf, old: str, new: str, expected: tuple[str, ...]
 ) -> None:
     assert settings_changes(policy(old), policy(new)) == expected
 
 
-def test_lists_a_restricting_layer_also_when_its_rules_change(
-    policy: Callable[[str], Policy],
-) -> None:
+def test_lists_a_restricting_layer_also_when_its_rules_change(policy: PolicyOf) -> None:
     free, wide = policy("").rules, policy("domains: [a.test, b.test]").rules
     origin = Origin(file="policy.yaml", line=1, layer="user")
     narrow = replace(free, restrictions=(Restriction(origin=origin, rules=wide.rules),), always_inspects=True)

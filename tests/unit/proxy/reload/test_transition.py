@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import override
 
@@ -12,12 +11,13 @@ from agent_sandbox.policy.explain.offer import offer_for
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.reload.transition import ConnectionRegistry, PolicyTransition
 from certificates import make_authority
+from policy_texts import PolicyOf
 
 GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
 
 
 @pytest.fixture
-def revision(policy: Callable[[str], Policy]) -> PolicyTransition:
+def revision(policy: PolicyOf) -> PolicyTransition:
     return PolicyTransition(old=policy("domains: [a.test]"), new=policy("domains: [b.test]"))
 
 
@@ -50,7 +50,7 @@ def test_decides_a_destination_by_the_new_policy(revision: PolicyTransition) -> 
     assert [revision.opens(host, 443) for host in ("a.test", "b.test")] == [False, True]
 
 
-def test_denies_a_host_service_that_now_leads_to_a_different_address(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_host_service_that_now_leads_to_a_different_address(policy: PolicyOf) -> None:
     old, new = (policy(f"host_services: {{ollama: {{to: '{to}:11434'}}}}") for to in ("host", "10.0.0.1"))
     asked = parse_request(scheme="http", host="ollama", port=11434, method="GET", target="/x")
     there = policy("domains: [a.test]\nhost_services: {ollama: {to: 'host:11434'}}")
@@ -64,7 +64,7 @@ def test_denies_a_host_service_that_now_leads_to_a_different_address(policy: Cal
     assert new.host_service("10.0.0.1", 11434) is not None
 
 
-def test_denies_a_host_that_now_has_a_different_upstream_proxy(policy: Callable[[str], Policy]) -> None:
+def test_denies_a_host_that_now_has_a_different_upstream_proxy(policy: PolicyOf) -> None:
     setting = "domains: [a.test]\nsettings: {upstream: {proxy: 'http://proxy.test:3128', no_proxy: [%s]}}"
     direct, other, proxied = policy("domains: [a.test]"), policy(setting % "a.test"), policy(setting % "b.test")
     assert PolicyTransition(old=direct, new=other).decide(GET).allowed
@@ -74,7 +74,7 @@ def test_denies_a_host_that_now_has_a_different_upstream_proxy(policy: Callable[
         assert not PolicyTransition(old=old, new=new).decide_connect("a.test", 443).allowed
 
 
-def test_the_new_body_limit_depends_on_whether_a_secret_is_injected(policy: Callable[[str], Policy]) -> None:
+def test_the_new_body_limit_depends_on_whether_a_secret_is_injected(policy: PolicyOf) -> None:
     put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
     new = policy(f"domains: [{{host: a.test, {put_in}, rules: [{{max_body: 10}}]}}, a.test]")
     revision = PolicyTransition(old=new, new=new)

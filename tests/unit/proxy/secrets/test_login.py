@@ -185,15 +185,6 @@ def test_a_refresh_without_a_valid_token_is_a_fault_with_a_hint(said: dict[str, 
     assert read_secret(folder, "a.login") == Unresolved(name="a.login", hosts=("api.test",), why=why)
 
 
-def test_knows_the_endpoint_but_not_the_token_after_a_restart(folder: Path) -> None:
-    held = put(folder)
-    (memory_of(folder) / "a.login").unlink()
-    refresher = subject.Refresher(folder, PLACEHOLDERS)
-    assert refresher.reads(asked())
-    with pytest.raises(subject.RefusedRefreshError, match="its source was not asked since the proxy started"):
-        refresher.answer(asked(), refresh(held["refresh"]))
-
-
 def test_a_token_without_an_expiry_is_valid_for_an_hour(folder: Path) -> None:
     held = put(folder, lifetime=None)
     refresher = subject.Refresher(folder, PLACEHOLDERS)

@@ -1,21 +1,19 @@
 import subprocess
 from base64 import b64encode
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.injection import Credential
 from agent_sandbox.proxy.secrets.placeholder import (
     GIT_SETTINGS,
     Placeholders,
     is_placeholder,
-    key_beside,
     load_placeholders,
     write_environment,
     write_git_settings,
 )
+from policy_texts import PolicyOf
 from table_tests import each
 
 KEY = Credential(header="x-api-key", secret="key", kind="raw", env="A_KEY", prefix="sk-ant-api03-")
@@ -83,10 +81,6 @@ def test_without_a_key_nothing_is_a_placeholder() -> None:
     assert PLACEHOLDERS.has(f"x{ENDING}y")
 
 
-def test_the_key_is_in_the_private_volume_beside_the_secrets(tmp_path: Path) -> None:
-    assert key_beside(tmp_path / "secrets") == tmp_path / "private" / "placeholders.key"
-
-
 @each(
     ("target", "fields", "place"),
     [
@@ -108,7 +102,7 @@ def test_any_placeholder_of_the_sandbox_is_found_in_a_request(
     assert PLACEHOLDERS.place(target, fields) == place
 
 
-def test_only_secrets_with_a_variable_have_a_placeholder_in_the_environment(policy: Callable[[str], Policy]) -> None:
+def test_only_secrets_with_a_variable_have_a_placeholder_in_the_environment(policy: PolicyOf) -> None:
     assert PLACEHOLDERS.environment(policy(POLICY)) == dict.fromkeys(("A_KEY", "C_KEY"), PLACEHOLDERS.of(KEY))
 
 
@@ -148,7 +142,7 @@ def test_writes_no_variable_that_a_shell_would_execute(name: str, value: str) ->
         write_environment(Path("/nonexistent/x"), {name: value})
 
 
-def test_writes_git_settings_only_if_commits_are_signed(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
+def test_writes_git_settings_only_if_commits_are_signed(tmp_path: Path, policy: PolicyOf) -> None:
     on = policy("settings: {sign_commits: git.key}\n")
     file = tmp_path / "ca" / "gitconfig"
     write_git_settings(file, on)
@@ -171,7 +165,7 @@ SIGNED = """
             client_shim: {{kind: env, name: AWS_ACCESS_KEY_ID, prefix: AKIA}}"""
 
 
-def test_sets_the_region_that_most_entries_use(tmp_path: Path, policy: Callable[[str], Policy]) -> None:
+def test_sets_the_region_that_most_entries_use(tmp_path: Path, policy: PolicyOf) -> None:
     hosts = {"a.test": "us-west-2", "b.test": "us-east-1", "c.test": "us-east-1", "d.test": "eu-west-1"}
     entries = "".join(SIGNED.format(host=host, region=region) for host, region in hosts.items())
     variables = PLACEHOLDERS.environment(policy(f"domains:{entries}\n"))

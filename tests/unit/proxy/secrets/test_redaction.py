@@ -37,10 +37,6 @@ def test_repr_of_a_form_does_not_contain_the_secret() -> None:
     assert "secret" not in repr(secret_encodings("secret", BEARER)[0])
 
 
-def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
-    assert secret_encodings(VALUE, BEARER) == secret_encodings(VALUE, BEARER)
-
-
 @pytest.mark.slow
 @each(
     "echo",

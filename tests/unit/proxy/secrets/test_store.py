@@ -50,12 +50,6 @@ def test_a_stored_secret_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
 
 
-def test_a_later_value_replaces_the_earlier_one(tmp_path: Path) -> None:
-    for value in (b"correct horse", b"battery staple"):
-        put_secret(tmp_path, "t", ["a.test"], value)
-    assert listed(tmp_path) == [Secret(name="t", hosts=("a.test",), value="battery staple")]
-
-
 @each(
     ("name", "hosts", "value", "told"),
     [
@@ -243,21 +237,11 @@ def test_a_value_that_a_server_refuses_is_reported_until_it_is_replaced(volume: 
     assert troubled(volume, lambda _: Refusal(now + 60, "a.test")) == [{**row, "problem": FAILED, **ACCEPTED}]
 
 
-def test_an_expired_value_is_not_returned(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    folder = tmp_path / "secrets"
-    folder.mkdir()
-    for until in (uptime() + 100, uptime() - 1):
-        put_sourced(folder, "t", ["a.test"], VALUE.encode(), source="login", until=until, login={"any": "thing"})
-        found = read_secret(folder, "t")
-        assert found in (
-            Secret(name="t", hosts=("a.test",), value=VALUE, until=until),
-            Unresolved(name="t", hosts=("a.test",), why="it has expired"),
-        )
-        assert isinstance(found, Secret) is (until > uptime())
-    assert login_of(folder, "t") == {"any": "thing"}
-    put_unresolved(folder, "t", ["a.test"], login={"other": 1})
-    assert (login_of(folder, "t"), login_names(folder)) == ({"other": 1}, ["t"])
+def test_a_login_is_kept_beside_its_value_and_outlives_it(volume: Path) -> None:
+    put_sourced(volume, "t", ["a.test"], VALUE.encode(), source="login", until=uptime() - 1, login={"any": "thing"})
+    assert login_of(volume, "t") == {"any": "thing"}
+    put_unresolved(volume, "t", ["a.test"], login={"other": 1})
+    assert (login_of(volume, "t"), login_names(volume)) == ({"other": 1}, ["t"])
 
 
 @each("text", ["", "[]", "{", "{}"])

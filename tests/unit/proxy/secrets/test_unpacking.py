@@ -187,14 +187,6 @@ def test_a_closed_body_is_not_decompressed(coding: bytes) -> None:
 
 
 @pytest.mark.parametrize("coding", sorted(UNPACKERS))
-def test_large_text_is_decompressed(coding: bytes) -> None:
-    text = b"".join(b"%d: some words of a log that says the same again\n" % number for number in range(50_000))
-    unpacking = Unpacking(coding)
-    assert b"".join(unpacking.feed(PACK[coding](text))) == text
-    unpacking.end()
-
-
-@pytest.mark.parametrize("coding", sorted(UNPACKERS))
 def test_truncated_or_uncompressed_data_is_an_error(coding: bytes) -> None:
     unpacking = Unpacking(coding)
     list(unpacking.feed(PACK[coding](b"some text" * 99)[:-5]))

@@ -19,13 +19,6 @@ def test_uses_are_counted_across_restarts(tmp_path: Path) -> None:
     assert read_uses(file) == {"one": Used(3, 7.0), "other": Used(1, 7.0)}
 
 
-def test_a_request_with_the_same_secret_twice_is_one_use(tmp_path: Path) -> None:
-    uses = Uses(tmp_path / "uses.json", clock=lambda: 5.0)
-    uses.count([ONE, ONE], HOST, 200)
-    uses.write()
-    assert read_uses(tmp_path / "uses.json") == {"one": Used(1, 5.0)}
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"one": 5}', '{"one": ["x", 1]}', '{"one": [1, 2, 3]}'])
 def test_counting_starts_again_if_the_file_is_damaged(tmp_path: Path, text: str) -> None:
     file = tmp_path / "uses.json"

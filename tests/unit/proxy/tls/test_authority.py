@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from agent_sandbox.proxy.tls.authority import Authority, load_authority, now_utc
+from agent_sandbox.proxy.tls.authority import Authority, load_authority
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -79,7 +79,3 @@ def assert_certifies(authority: Authority, host: str) -> None:
     verifier = PolicyBuilder().store(Store([authority.certificate])).time(NOW).build_server_verifier(subject)
     assert verifier.verify(leaf, [])[-1] == authority.certificate
     assert list(leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value) == [subject]
-
-
-def test_now_utc_has_a_time_zone() -> None:
-    assert now_utc().tzinfo is UTC

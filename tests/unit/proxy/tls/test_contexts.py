@@ -82,15 +82,6 @@ def test_offers_the_server_the_protocol_of_the_client(
     assert (client.get_alpn_proto_negotiated(), server.get_alpn_proto_negotiated()) == (wanted, wanted)
 
 
-@pytest.mark.parametrize(("protocols", "chosen"), [((b"h2",), b"h2"), ((b"http/1.1",), b"http/1.1"), ((b"x",), b"")])
-def test_chooses_only_a_protocol_that_the_client_may_get(
-    authority: Authority, tmp_path: Path, protocols: tuple[bytes, ...], chosen: bytes
-) -> None:
-    client = connecting(authority, tmp_path, "a.test", http2=True)
-    talk(client, accepting(authority, "a.test", protocols=protocols))
-    assert client.get_alpn_proto_negotiated() == chosen
-
-
 def test_sends_several_tls_records_in_one_call(authority: Authority, tmp_path: Path) -> None:
     server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test")
     talk(client, server)
@@ -108,14 +99,6 @@ def test_rejects_a_certificate_for_another_host(
     server, client = accepting(authority, certified), connecting(authority, tmp_path, wanted)
     with pytest.raises(SSL.Error, match="certificate verify failed"):
         talk(client, server)
-
-
-def test_rejects_a_certificate_of_an_untrusted_ca(authority: Authority) -> None:
-    begun = TlsStart()
-    ServerTls().tls_start_server(begun, tunnel("a.test"))
-    assert begun.connection
-    with pytest.raises(SSL.Error, match="certificate verify failed"):
-        talk(begun.connection, accepting(authority, "a.test"))
 
 
 def test_trusts_a_ca_only_while_the_policy_in_force_contains_the_ca(authority: Authority) -> None:
@@ -216,6 +199,7 @@ def test_raises_an_error_if_openssl_does_not_accept_the_host_to_verify(monkeypat
         ((b"h2", b"http/1.1"), [b"http/1.1"], b"http/1.1"),
         ((b"http/1.1",), [b"h2", b"http/1.1"], b"http/1.1"),
         ((b"http/1.1",), [b"h2"], b""),
+        ((b"x",), [b"h2", b"http/1.1"], b""),
     ],
 )
 def test_a_client_gets_the_first_protocol_that_both_sides_speak(

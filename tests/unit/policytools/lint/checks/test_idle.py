@@ -1,12 +1,10 @@
-from collections.abc import Callable
-
 import pytest
 
 from agent_sandbox.policytools.compare import rule_cover
 from agent_sandbox.policytools.lint.checks.idle import covered, half_denied, hidden_by_deny, never_matches
+from policy_texts import Find
 from table_tests import each
 
-type Find = Callable[..., list[tuple[int, str]]]
 TEXT = """
 domains:
   - www.example.com

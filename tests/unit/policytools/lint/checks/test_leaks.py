@@ -2,9 +2,8 @@ from collections.abc import Callable
 
 from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
 from agent_sandbox.policytools.lint.subject import Subject
+from policy_texts import Find
 from table_tests import each
-
-type Find = Callable[..., list[tuple[int, str]]]
 
 GISTS = "api.github.com accepts gists and snippets from anyone with a token"
 

@@ -1,10 +1,7 @@
-from collections.abc import Callable
-
 import pytest
 
 from agent_sandbox.policytools.lint.checks.queries import encoded_query, route_template
-
-type Find = Callable[..., list[tuple[int, str]]]
+from policy_texts import Find
 
 SHARED = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n"
 

@@ -1,8 +1,5 @@
-from collections.abc import Callable
-
 from agent_sandbox.policytools.lint.checks.secrets import optional_secret, wide_secret
-
-type Find = Callable[..., list[tuple[int, str]]]
+from policy_texts import Find
 
 KEY = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
 TEXT = f"""\

@@ -1,12 +1,9 @@
-from collections.abc import Callable
-
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.lint.checks.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
+from policy_texts import Find
 from table_tests import each
-
-type Find = Callable[..., list[tuple[int, str]]]
 
 SERVICES = {"s": "domains: [{host: a.test, rules: [{methods: [GET]}]}]", "t": "domains: [b.test, c.test]"}
 

@@ -1,8 +1,5 @@
-from collections.abc import Callable
-
 from agent_sandbox.policytools.lint.checks.unread import mcp_anywhere, plain_http, uninspected, unlisted_graphql
-
-type Find = Callable[..., list[tuple[int, str]]]
+from policy_texts import Find
 
 PLAIN = """
 domains:

@@ -1,9 +1,6 @@
-from collections.abc import Callable
-
 from agent_sandbox.policytools.lint.checks.untested import no_tests
+from policy_texts import Find
 from table_tests import each
-
-type Find = Callable[..., list[tuple[int, str]]]
 
 
 @each(

@@ -1,11 +1,8 @@
-from collections.abc import Callable
-
 import pytest
 
 from agent_sandbox.policytools.lint.checks.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
+from policy_texts import Find
 from table_tests import each
-
-type Find = Callable[..., list[tuple[int, str]]]
 
 
 @each(
