@@ -190,7 +190,7 @@ def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pyte
     watching = connection.Connection(without_directory("app-1"), on_report=seen.put, on_lost=lost.put)
 
     def state_with(questions: int) -> State:
-        while not (isinstance(found := seen.get(timeout=60), State) and len(found.questions) == questions):
+        while not (isinstance(found := seen.get(timeout=300), State) and len(found.questions) == questions):
             pass
         return found
 

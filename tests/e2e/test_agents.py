@@ -382,7 +382,7 @@ def waiting(project: Project, answer: Callable[[str], str], command: str) -> Ite
     agent = Thread(target=lambda: said.append(answer(prompt)))
     agent.start()
     try:
-        project.exec("timeout", "60", "sh", "-c", begun)
+        project.exec("timeout", "300", "sh", "-c", begun)
         yield said
     finally:
         project.exec("touch", "/tmp/ended")  # noqa: S108 - a container's

@@ -21,7 +21,7 @@ unset {" ".join(name for variable in VARIABLES for name in (variable, variable.l
 export NO_PROXY='*' no_proxy='*' JAVA_TOOL_OPTIONS="$(echo "$JAVA_TOOL_OPTIONS" | sed 's/-D[a-z.]*roxy[^ ]*//g')"
 """
 # A client that takes longer hangs; the exit codes of `timeout` show it.
-CLIENT_SECONDS = 250
+CLIENT_SECONDS = 500
 HUNG = frozenset({124, 137})
 # Each run has a new home, so it cannot use what an earlier one downloaded.
 FRESH = "export HOME=$(mktemp -d)\ncd $HOME\nexec 2>&1\n"

@@ -63,7 +63,7 @@ SWITCH = (
 ECHOED = "sk-proj-aB3dE5fG7hI9aB3dE5fG7hI9"
 ECHOES = secret_encodings(ECHOED, KINDS["bearer"])
 QUIET = 12  # steps of the loop in which nothing arrives anywhere: more than any message takes
-SECONDS = 10.0
+SECONDS = 30.0
 OWN = ("ts", "time", "duration_ms")
 
 
