@@ -16,10 +16,9 @@ import dns.query
 import dns.rcode
 import pytest
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.cli.steps.watching import connection
 from agent_sandbox.cli.steps.watching.desktop import Desktop
-from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.proxy.reports import Report, State
 from agent_sandbox.runtime.stack_list import without_directory
 from answering import nobody_answers
@@ -177,11 +176,8 @@ def test_killing_watch_denies_its_open_questions_and_later_requests(hurried: Pai
 def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     control = f"--control={tmp_path}/state/run/control.sock"
     argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers", control)
-    step = RunCommand(argv=argv, cwd=tmp_path, project="", purpose="")
-    monkeypatch.setattr(connection, "backend", lambda: SimpleNamespace(plan=lambda *_: [step]))
-    monkeypatch.setattr(
-        connection, "driver", lambda: SimpleNamespace(watch=lambda _, **more: process.watch(argv, cwd=tmp_path, **more))
-    )
+    command = Command(argv=argv, cwd=tmp_path)
+    monkeypatch.setattr(connection, "driver", lambda: SimpleNamespace(spawn=lambda *_, **_options: command))
     monkeypatch.setattr(connection, "require_running", lambda *_: None)
     monkeypatch.setattr(connection, "sandbox_clients", lambda *_: {})
     monkeypatch.setattr(Desktop, "report", lambda *_: None)

@@ -120,26 +120,6 @@ class Logs(Struct, frozen=True, kw_only=True):
     tail: int | None = None
 
 
-class AskProxy(Struct, frozen=True, kw_only=True):
-    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`.
-
-    `container` is the id of the proxy's container, if it is known: looking it up takes longer than the command.
-    """
-
-    argv: tuple[str, ...]
-    container: str = ""
-
-
-class AskSecrets(Struct, frozen=True, kw_only=True):
-    """Have the proxy's program `set`, `list` or `remove` secrets. A value goes to its stdin, never into the plan.
-
-    If the proxy does not run, a temporary container runs the program. It sees only what is on disk.
-    """
-
-    argv: tuple[str, ...]
-    proxy_runs: bool = True
-
-
 class AskImage(Struct, frozen=True, kw_only=True):
     """Run a program of an image for its output, in a container that reaches nothing and can change nothing.
 
@@ -187,27 +167,6 @@ class CopyCache(Struct, frozen=True, kw_only=True):
     target: str
 
 
-class ReadTraffic(Struct, frozen=True, kw_only=True):
-    """Have the running proxy print its audit log; when followed, until stdin ends."""
-
-    argv: tuple[str, ...] = ()
-
-
 type Verb = (
-    Build
-    | Up
-    | Create
-    | Down
-    | Destroy
-    | Restart
-    | Exec
-    | SetUp
-    | Logs
-    | AskProxy
-    | AskSecrets
-    | AskImage
-    | InClone
-    | CopySecrets
-    | CopyCache
-    | ReadTraffic
+    Build | Up | Create | Down | Destroy | Restart | Exec | SetUp | Logs | AskImage | InClone | CopySecrets | CopyCache
 )

@@ -13,7 +13,6 @@ from typing import Annotated, Any, TextIO
 from msgspec.structs import asdict, replace
 from typer import Option
 
-from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Json
 from agent_sandbox.cli.steps.execute import driver
@@ -23,9 +22,9 @@ from agent_sandbox.cli.terminal.wrapping import width_of
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.proxy.control import ask_proxy
 from agent_sandbox.runtime.stack_list import ListedStack, list_stacks
 from agent_sandbox.size_text import size_text
-from agent_sandbox.stack.containers import CONTROL, PROGRAM
 from agent_sandbox.stack.engine import ENGINE
 
 HEADINGS = ("NAME", "AGENT", "STATE", "SINCE", "MEMORY", "DISK", "DENIED")
@@ -64,7 +63,10 @@ def ls(*, watch: Watch = False, json: Json = False) -> int:
 
 
 def _stacks(*, disk: bool = True) -> tuple[ListedStack, ...]:
-    return list_stacks(driver(), open_store(os.environ), ask=_status, disk=disk)
+    def ask(proxy: Container) -> Mapping[str, Any]:
+        return ask_proxy(driver(), proxy, "status")
+
+    return list_stacks(driver(), open_store(os.environ), ask=ask, disk=disk)
 
 
 def _watch(*, json: bool) -> int:
@@ -114,11 +116,6 @@ def _print_changes() -> None:
 
 def _lasting(stack: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in stack.items() if key not in MEASURED}
-
-
-def _status(proxy: Container) -> Mapping[str, Any]:
-    answer = read_json(driver().spawn(proxy, *PROGRAM, "status", "--control", CONTROL).capture().out)
-    return answer if isinstance(answer, dict) else {}
 
 
 def _as_json(stack: ListedStack) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.decision_line import decision_table
-from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.steps.running_clones import running_clones_or_none
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
@@ -25,7 +24,7 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clone_at, path_option
 from agent_sandbox.runtime.project.installed import bound_by, open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
-from agent_sandbox.runtime.proxy.control import ask_stack
+from agent_sandbox.runtime.proxy.control import ask_proxy
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.all_recipes import recipes_for
@@ -79,7 +78,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     project = open_project(path, cwd=Path.cwd())
 
     def ask(proxy: Container, argv: tuple[str, ...]) -> Mapping[str, Any]:
-        return ask_stack(driver(), backend().plan(project, AskProxy(argv=argv, container=proxy.id)))
+        return ask_proxy(driver(), proxy, *argv)
 
     with ThreadPoolExecutor() as pool:  # the engine answers while the files are read
         answers = pool.submit(ask_all, pool, driver(), project, ask=ask)

@@ -9,17 +9,16 @@ from typing import Annotated, Any
 from typer import Option
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.execute import driver, require_running
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import Finished
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import ask_stack
+from agent_sandbox.runtime.proxy.control import ask_proxy
 from agent_sandbox.runtime.refusals import read_refusals
 from agent_sandbox.stack.containers import FIREWALL, PROBE
 
@@ -104,7 +103,7 @@ def _announced(project: Project) -> Iterator[None]:
 
 def _announce(project: Project, seconds: int) -> None:
     with suppress(UserError):  # a proxy that is down or of another version counts them as before
-        ask_stack(driver(), backend().plan(project, AskProxy(argv=("verify", "--seconds", str(seconds)))))
+        ask_proxy(driver(), project, "verify", "--seconds", str(seconds))
 
 
 def _probes(done: Finished) -> tuple[Mapping[str, Any], ...]:

@@ -12,8 +12,6 @@ from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskImage,
-    AskProxy,
-    AskSecrets,
     Build,
     Cache,
     CopyCache,
@@ -27,7 +25,6 @@ from agent_sandbox.backends.verbs import (
     InClone,
     Logs,
     Pull,
-    ReadTraffic,
     Restart,
     SetUp,
     Terminal,
@@ -37,20 +34,16 @@ from agent_sandbox.backends.verbs import (
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
 from agent_sandbox.stack.containers import (
     CLONE,
-    CONTROL,
     ENTER,
-    LOG,
     PASS_SIGNAL,
-    PROGRAM,
     PROXY_USER,
-    SECRETS,
     SECRETS_KEY,
     SESSION,
     SETUP,
     WORKSPACE,
 )
 
-type Question = Logs | AskImage | AskProxy | AskSecrets | InClone | ReadTraffic
+type Question = Logs | AskImage | InClone
 
 DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
@@ -78,8 +71,6 @@ WITH_CLONE = (
 # For one that reads what an agent wrote. Without `--init`, its program would ignore the signal that ends it.
 BOUNDS = ("--init", "--memory", "1g", "--pids-limit", "128")
 IN_MEMORY = "size=512m,mode=1777"
-# A container of a service beside those of the stack, for one command.
-BESIDE = ("run", "--rm", "--no-deps", "-T")
 # The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"
 # A setting in the user's shell could select the legacy builder, which has no secrets.
@@ -136,8 +127,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
                 return self._in_image(project, verb)
             case InClone():
                 return self._in_clone(project, verb)
-            case AskProxy() | AskSecrets() | ReadTraffic():
-                return self._in_proxy(project, verb)
             case _:
                 assert_never(verb)
 
@@ -199,24 +188,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
     def _set_up(self, project: Project, verb: SetUp) -> RunCommand:
         argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
         return self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv)
-
-    def _in_proxy(self, project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> RunCommand:
-        argv: tuple[str, ...]
-        match verb:
-            case AskProxy():
-                purpose, argv = "asking the proxy", (*verb.argv, "--control", CONTROL)
-                if verb.container:
-                    known = (self.program, "exec", "--interactive", verb.container, *PROGRAM, *argv)
-                    return RunCommand(argv=known, cwd=project.root, project=project.name, purpose=purpose)
-            case AskSecrets():
-                purpose, argv = "asking the proxy", ("secret", *verb.argv, "--folder", SECRETS)
-                if not verb.proxy_runs:
-                    return self._run(project, "opening the secrets", *BESIDE, "proxy", *argv)
-            case ReadTraffic():
-                purpose, argv = "reading the traffic log", ("log", "--file", LOG, *verb.argv)
-            case _:
-                assert_never(verb)
-        return self._run(project, purpose, "exec", "-T", "proxy", *PROGRAM, *argv)
 
     def _in_image(self, project: Project, verb: AskImage) -> RunCommand:
         program, *arguments = verb.argv

@@ -11,11 +11,11 @@ from msgspec import Struct
 from typer import Argument, Option
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy, Terminal
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.audit_log import LogFile, Since, read_log
-from agent_sandbox.cli.steps.execute import backend, driver, require_made, require_running
+from agent_sandbox.cli.steps.execute import driver, require_made, require_running
 from agent_sandbox.cli.steps.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
 from agent_sandbox.cli.steps.policy.policy_edit import difference, resolve_added
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
@@ -34,7 +34,7 @@ from agent_sandbox.runtime.policies.edit import Entries, planned_entries
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.policies.learning import Recording, forget_recording, load_recording, save_recording
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import OTHER, ask_stack
+from agent_sandbox.runtime.proxy.control import OTHER, ask_proxy
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.runtime.traffic.wanted import since_time, span
@@ -122,7 +122,7 @@ def _start(project: Project, allow_for: str | None) -> int:
     """Start recording, from the proxy's own time: its clock may differ from this machine's."""
     seconds = _seconds(allow_for) if allow_for else 0
     require_running(project, "proxy")
-    clock = ask_stack(driver(), backend().plan(project, AskProxy(argv=("status",)))).get("clock")
+    clock = ask_proxy(driver(), project, "status").get("clock")
     if not isinstance(clock, str):
         raise UserError([OTHER])
     before = load_recording(project.root, os.environ)
@@ -149,7 +149,7 @@ def _seconds(text: str) -> int:
 def _allow(project: Project, seconds: int) -> None:
     """Have the proxy allow what no rule denies for this many seconds; 0 ends that."""
     argv = ("learn", "--seconds", str(seconds), "--who", user_name())
-    answer = ask_stack(driver(), backend().plan(project, AskProxy(argv=argv)))
+    answer = ask_proxy(driver(), project, *argv)
     if answer.get("ok") is not True:
         raise UserError([OTHER])
 

@@ -1,7 +1,7 @@
 """Read the audit log for a command: a stack's, or a file."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,20 +9,19 @@ from typing import Annotated
 from msgspec.structs import replace
 from typer import Option
 
-from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskImage, ReadTraffic
-from agent_sandbox.cli.steps.execute import backend, driver, not_running
+from agent_sandbox.cli.steps.execute import driver, not_running
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.place import Helper, Role, Store
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import watch_stack
+from agent_sandbox.runtime.proxy.control import read_traffic
 from agent_sandbox.runtime.proxy.traffic import traffic_lines
 from agent_sandbox.runtime.traffic.record import Record, read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, wanted
-from agent_sandbox.stack.containers import LOG, LOG_KEY, PROGRAM, PROXY_USER
+from agent_sandbox.stack.containers import LOG, LOG_KEY
 
 Since = Annotated[
     str | None, Option(help="Only requests since this time: `30m`, `2h`, `7d`, or a time such as 2026-01-31T10:00.")
@@ -43,11 +42,11 @@ def read_log(project: Project, on_line: Callable[[str], None], *argv: str) -> No
     """
     proxy = next((one for one in driver().observe(project.name) if one.service == "proxy"), None)
     runs = proxy is not None and proxy.state == "running"
-    plan = backend().plan(project, ReadTraffic(argv=argv)) if runs else _alone(project, proxy, argv)
-    watch_stack(driver(), plan, on_line=on_line)
+    place = Role(project=project, service="proxy") if runs else _helper(project, proxy)
+    read_traffic(driver(), place, *argv, on_line=on_line)
 
 
-def _alone(project: Project, proxy: Container | None, argv: Sequence[str]) -> Plan:
+def _helper(project: Project, proxy: Container | None) -> Helper:
     volume = f"{project.name}_{LOG_KEY}"
     if volume not in driver().leftovers(project.name)["volumes"]:
         raise UserError([replace(not_running(project), what="no audit log yet: the stack has not run")])
@@ -56,10 +55,7 @@ def _alone(project: Project, proxy: Container | None, argv: Sequence[str]) -> Pl
         what = f"the image {image}, which reads the audit log, is missing"
         option = path_option(project.root, os.environ, cwd=Path.cwd())
         raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox build{option}")])
-    read = (*PROGRAM, "log", "--file", LOG, *argv)
-    return backend().plan(
-        project, AskImage(image=image, argv=read, volumes={str(Path(LOG).parent): volume}, user=PROXY_USER)
-    )
+    return Helper(project=project, image=image, stores=(Store(volume=volume, at=str(Path(LOG).parent)),))
 
 
 def what_is_wanted(since: str | None, host: str | None, method: str | None, *, denied: bool) -> Wanted:

@@ -11,13 +11,14 @@ from msgspec import to_builtins
 
 from agent_sandbox.backends.plan import handed_over
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy, Exec, ReadTraffic, Terminal
+from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, say, say_problems
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetched import Fetched
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.host.attached import run_attached
-from agent_sandbox.runtime.proxy.control import ask_stack, watch_stack
+from agent_sandbox.runtime.proxy.control import ask_proxy, read_traffic
 from agent_sandbox.runtime.review.changes import Baseline, find_changes, load_baseline, take
 from agent_sandbox.runtime.run_summary import Output, Summary, Traffic, as_json, as_markdown
 from agent_sandbox.runtime.traffic.record import read_record
@@ -93,7 +94,7 @@ def _problems(error: BaseException | None) -> Sequence[Problem]:
 
 def _clock(project: Project) -> str:
     """Return the proxy's own time: its clock may differ from this machine's."""
-    clock = ask_stack(driver(), backend().plan(project, AskProxy(argv=("status",)))).get("clock")
+    clock = ask_proxy(driver(), project, "status").get("clock")
     return since_time(str(clock), now=datetime.now(UTC)) if clock else ""
 
 
@@ -107,7 +108,7 @@ def _traffic(project: Project, since: str) -> Traffic | None:
             traffic.add(record)
 
     try:
-        watch_stack(driver(), backend().plan(project, ReadTraffic()), on_line=take)
+        read_traffic(driver(), Role(project=project, service="proxy"), on_line=take)
     except UserError as error:
         say_problems(error.problems)
         return None

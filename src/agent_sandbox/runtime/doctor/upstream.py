@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Mapping
 
-from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.policy.match.upstream import CREDENTIALS, Upstream
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
@@ -51,16 +50,14 @@ def _credentials(said: Upstream, environ: Mapping[str, str]) -> CheckResult | No
 
 def requests(machine: Machine) -> CheckResult:
     """Report allowed requests that failed since the policy was loaded."""
-    from agent_sandbox.runtime.proxy.control import ask_stack  # noqa: PLC0415 - `up` imports this table, too
+    from agent_sandbox.runtime.proxy.control import ask_proxy  # noqa: PLC0415 - `up` imports this table, too
 
     project = machine.project
     found = machine.driver.observe(project.name)
     proxy = next((one for one in found if one.service == "proxy" and one.state == "running"), None)
     if proxy is None:
         return ok("requests", "not running")
-    said = ask_stack(
-        machine.driver, machine.driver.planner.plan(project, AskProxy(argv=("status",), container=proxy.id))
-    )
+    said = ask_proxy(machine.driver, proxy, "status")
     loaded = str(said.get("policy", {}).get("loaded", ""))
     failed = [one for one in said.get("failed", {}).get("last", ()) if one["time"] >= loaded]
     if not failed:

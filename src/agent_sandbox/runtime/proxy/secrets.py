@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_sandbox.backends.plan import Plan
+from agent_sandbox.backends.project import Project
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.proxy.control import OTHER, tell_stack
+from agent_sandbox.runtime.proxy.control import OTHER, tell_secrets
 
 
 class Held(Bound, frozen=True, kw_only=True):
@@ -20,10 +20,10 @@ class Held(Bound, frozen=True, kw_only=True):
     expires: datetime | None = None
 
 
-def held_secrets(driver: Driver, plan: Plan) -> tuple[Held, ...]:
-    """Run the plan's command and return the listed secrets, sorted by name."""
+def held_secrets(driver: Driver, project: Project, *, runs: bool = True) -> tuple[Held, ...]:
+    """Return the secrets of the project's proxy, sorted by name."""
     try:
-        listed = tuple(_read(read_json(tell_stack(driver, plan))))
+        listed = tuple(_read(read_json(tell_secrets(driver, project, "list", runs=runs))))
     except (ValueError, TypeError, KeyError) as error:
         raise UserError([OTHER]) from error
     return tuple(sorted(listed, key=lambda one: one.name))

@@ -9,8 +9,6 @@ from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunC
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskImage,
-    AskProxy,
-    AskSecrets,
     Build,
     Cache,
     CopyCache,
@@ -23,7 +21,6 @@ from agent_sandbox.backends.verbs import (
     Freshness,
     InClone,
     Logs,
-    ReadTraffic,
     Restart,
     SetUp,
     Terminal,
@@ -187,45 +184,6 @@ def test_destroy_removes_the_given_images() -> None:
             ("logs", "--no-color", "--follow", "--tail", "20", "proxy"),
             "reading the logs",
         ),
-        (
-            AskProxy(argv=("reload",)),
-            (
-                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
-                *("reload", "--control", "/state/run/control.sock"),
-            ),
-            "asking the proxy",
-        ),
-        (
-            AskSecrets(argv=("set", "tracker.token", "--host", "api.example.com")),
-            (
-                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
-                *("secret", "set", "tracker.token", "--host", "api.example.com", "--folder", "/state/secrets"),
-            ),
-            "asking the proxy",
-        ),
-        (
-            AskSecrets(argv=("list",), proxy_runs=False),
-            (
-                "run",
-                "--rm",
-                "--no-deps",
-                "-T",
-                "proxy",
-                "secret",
-                "list",
-                "--folder",
-                "/state/secrets",
-            ),
-            "opening the secrets",
-        ),
-        (
-            ReadTraffic(argv=("--follow",)),
-            (
-                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
-                *("log", "--file", "/state/log/traffic.jsonl", "--follow"),
-            ),
-            "reading the traffic log",
-        ),
     ],
 )
 def test_a_verb_becomes_one_compose_command(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
@@ -383,13 +341,3 @@ def test_copying_a_cache_replaces_the_target_even_if_it_is_read_only(tmp_path: P
 def test_a_stack_is_created_without_starting_or_building_anything() -> None:
     (step,) = PLANNER.plan(PROJECT, Create())
     assert step.argv == (*COMPOSE, "create", "--no-build", "--remove-orphans")
-
-
-def test_asks_a_proxy_in_a_known_container_with_docker_exec() -> None:
-    (step,) = PLANNER.plan(PROJECT, AskProxy(argv=("status",), container="0123abc"))
-    assert isinstance(step, RunCommand)
-    assert step.argv == (
-        *("docker", "exec", "--interactive", "0123abc"),
-        *("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
-        *("status", "--control", "/state/run/control.sock"),
-    )

@@ -35,8 +35,9 @@ def test_reads_records_from_a_file(tmp_path: Path) -> None:
 
 ALONE = (
     "run --rm --pull never --network none --read-only --cap-drop ALL --security-opt no-new-privileges"
-    " --env HOME=/nonexistent --user 10001:10001 --init --memory 1g --pids-limit 128"
+    " --env HOME=/nonexistent --user 10001:10001"
     " --mount type=volume,source=app-1_log,target=/state/log,readonly,volume-nocopy"
+    " --init --pids-limit 256 --tmpfs /tmp:size=64m,mode=1777 --memory 1g --memory-swap 1g"
     " --entrypoint /opt/agent-sandbox/venv/bin/python {} -P -m agent_sandbox.proxy log --file /state/log/traffic.jsonl"
 )
 

@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack, tell_stack, watch_stack
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.place import Helper, Role, Store
+from agent_sandbox.runtime.proxy.control import ask_proxy, ask_socket, read_traffic, tell_secrets
+from agent_sandbox.runtime.stack_list import without_directory
+from agent_sandbox.stack.containers import PROGRAM, SECRETS
 from fake_docker import FakeDocker
 from table_tests import each
 
-PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
+PROJECT = without_directory("app-1")
+PROXY = Role(project=PROJECT, service="proxy")
 type Serve = Callable[[bytes], Path]
 
 
@@ -38,20 +42,30 @@ def serve(tmp_path: Path) -> Serve:
 
 
 def test_returns_the_answer_of_a_stack_even_if_it_reports_problems(docker: FakeDocker) -> None:
-    docker.says("compose exec", out='{"ok": false, "problems": ["x"]}\n', code=1)
-    assert ask_stack(DRIVER, PLAN) == {"ok": False, "problems": ["x"]}
+    docker.says("status --control /state/run/control.sock", out='{"ok": false, "problems": ["x"]}\n', code=1)
+    assert ask_proxy(DRIVER, PROJECT, "status") == {"ok": False, "problems": ["x"]}
+
+
+def test_a_known_container_of_a_proxy_is_asked_directly(docker: FakeDocker) -> None:
+    docker.says("exec 0123", out="{}")
+    assert ask_proxy(DRIVER, Container(id="0123", service="proxy", image="x", state="running"), "status") == {}
+    assert docker.calls == [f"exec 0123 {' '.join(PROGRAM)} status --control /state/run/control.sock"]
 
 
 def test_a_stack_that_gives_no_answer_is_a_problem(docker: FakeDocker) -> None:
-    docker.says("compose exec", err='service "proxy" is not running\n', code=1)
+    docker.says("status", err='service "proxy" is not running\n', code=1)
     with pytest.raises(UserError, match=r'^asking the proxy: docker failed: service "proxy" is not running; '):
-        ask_stack(DRIVER, PLAN)
+        ask_proxy(DRIVER, PROJECT, "status")
 
 
 def test_tell_stack_passes_stdin_and_returns_what_the_stack_prints(docker: FakeDocker) -> None:
-    docker.says("compose exec", script='echo "got $(cat)"')
-    assert tell_stack(DRIVER, PLAN, stdin=b"a value") == "got a value\n"
-    assert docker.calls == ["compose exec"]
+    docker.says("exec -T proxy", script='echo "got $(cat)"')
+    assert tell_secrets(DRIVER, PROJECT, "set", "x", stdin=b"a value") == "got a value\n"
+    assert docker.calls[0].endswith(f"exec -T proxy {' '.join(PROGRAM)} secret set x --folder {SECRETS}")
+    docker.rules.clear()
+    docker.says("run --rm", script='echo "got $(cat)"')
+    assert tell_secrets(DRIVER, PROJECT, "set", "x", runs=False, stdin=b"it") == "got it\n"
+    assert docker.calls[1].endswith(f"run --rm --no-deps -T proxy secret set x --folder {SECRETS}")
 
 
 @each(
@@ -101,9 +115,9 @@ def test_reports_the_errors_of_a_stack_as_problems(
     code: int, err: str, problems: list[Problem], docker: FakeDocker
 ) -> None:
     docker.rules.clear()
-    docker.says("compose exec", err=err, code=code)
+    docker.says("secret list --folder /state/secrets", err=err, code=code)
     with pytest.raises(UserError) as caught:
-        tell_stack(DRIVER, PLAN)
+        tell_secrets(DRIVER, PROJECT, "list")
     assert list(caught.value.problems) == problems
 
 
@@ -132,10 +146,17 @@ def test_reports_a_missing_socket(tmp_path: Path) -> None:
 
 
 def test_passes_on_each_line_of_a_stack(docker: FakeDocker) -> None:
-    docker.says("compose exec", out="one\ntwo\n")
+    docker.says("proxy log --file /state/log/traffic.jsonl", out="one\ntwo\n")
     lines: list[str] = []
-    watch_stack(DRIVER, PLAN, on_line=lines.append)
+    read_traffic(DRIVER, PROXY, on_line=lines.append)
     assert lines == ["one", "two"]
+    docker.rules.clear()
+    docker.says("--entrypoint", out="three\n")
+    store = Store(volume="app-1_log", at="/state/log")
+    helper = Helper(project=PROJECT, image="image:1", stores=(store,))
+    read_traffic(DRIVER, helper, "--denied", on_line=lines.append)
+    assert (lines[-1], docker.calls[-1].split()[:2]) == ("three", ["run", "--rm"])
+    assert "--user 10001:10001 " in docker.calls[-1]
 
 
 @pytest.mark.parametrize(
@@ -145,14 +166,14 @@ def test_passes_on_each_line_of_a_stack(docker: FakeDocker) -> None:
         ('{"decision": "deny"}\n', "proxy: it stopped or restarted during the request; agent-sandbox status"),
         (
             '{"decision": "deny"}\nno log\n',
-            "asking the proxy: docker failed: no log; run agent-sandbox doctor to find the cause",
+            "reading the traffic log: docker failed: no log; run agent-sandbox doctor to find the cause",
         ),
     ],
 )
 def test_reports_why_the_lines_ended_too_early_without_quoting_decisions(
     docker: FakeDocker, said: str, problem: str
 ) -> None:
-    docker.says("compose exec", out=said, code=137)
+    docker.says(" log --file", out=said, code=137)
     with pytest.raises(UserError) as caught:
-        watch_stack(DRIVER, PLAN, on_line=lambda _: None)
+        read_traffic(DRIVER, PROXY, on_line=lambda _: None)
     assert str(caught.value) == problem

@@ -1,23 +1,23 @@
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.proxy.control import OTHER
 from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
+from agent_sandbox.runtime.stack_list import without_directory
 from fake_docker import FakeDocker
 
-PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
+PROJECT = without_directory("app-1")
+LIST = "secret list --folder /state/secrets"
 
 
 def test_lists_secrets_sorted_by_name(docker: FakeDocker) -> None:
     said = '[{"name": "b", "hosts": ["y.test", "x.test"], "uses": 3, "last_use": 60.5}, {"name": "a", "hosts": []}]\n'
-    docker.says("compose exec", out=said)
+    docker.says(LIST, out=said)
     last = datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
-    assert held_secrets(DRIVER, PLAN) == (
+    assert held_secrets(DRIVER, PROJECT) == (
         Held(name="a", hosts=()),
         Held(name="b", hosts=("x.test", "y.test"), uses=3, last_use=last),
     )
@@ -36,7 +36,7 @@ def test_lists_secrets_sorted_by_name(docker: FakeDocker) -> None:
     ],
 )
 def test_reports_an_invalid_answer_as_a_proxy_of_another_version(docker: FakeDocker, answer: str) -> None:
-    docker.says("compose exec", out=answer)
+    docker.says(LIST, out=answer)
     with pytest.raises(UserError) as caught:
-        held_secrets(DRIVER, PLAN)
+        held_secrets(DRIVER, PROJECT)
     assert caught.value.problems == (OTHER,)

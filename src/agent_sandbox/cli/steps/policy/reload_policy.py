@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy, Build, Up
+from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running, require_running
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.running_clones import running_clones
@@ -22,7 +22,7 @@ from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.clone_record import Clone, clone_at
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.proxy.control import ask_stack
+from agent_sandbox.runtime.proxy.control import ask_proxy
 
 type Answer = Mapping[str, Any]
 
@@ -176,7 +176,7 @@ def _what_holds(project: Project) -> Sequence[Problem]:
 
 def _asked(project: Project, verb: str) -> Mapping[str, Any]:
     proxy = require_running(project, "proxy")
-    return ask_stack(driver(), backend().plan(project, AskProxy(argv=(verb,), container=proxy.id)))
+    return ask_proxy(driver(), proxy, verb)
 
 
 def _in_force(policy: Mapping[str, Any]) -> Problem:

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.steps.policy.policy_edit import put, put_options
 from agent_sandbox.cli.steps.policy.policy_file import shown
 from agent_sandbox.cli.steps.policy.reload_policy import take_effect
@@ -179,5 +178,5 @@ def _require_own(bound: Bound, recipe: Recipe) -> None:
 
 
 def _is_held(project: Project, bound: Bound) -> bool:
-    held = held_secrets(driver(), backend().plan(project, AskSecrets(argv=("list",))))
+    held = held_secrets(driver(), project)
     return any(one.name == bound.name and {*bound.hosts} <= {*one.hosts} for one in held)

@@ -7,13 +7,13 @@ from agent_sandbox.agents.home import HOME
 from agent_sandbox.agents.login import Login
 from agent_sandbox.backends.plan import RunCommand, handed_over
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskSecrets, Exec, Terminal
+from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.steps.execute import backend, driver, is_running
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
-from agent_sandbox.runtime.proxy.control import OTHER, tell_stack
+from agent_sandbox.runtime.proxy.control import OTHER, tell_secrets
 from agent_sandbox.runtime.sources.fetch import Host
 from agent_sandbox.runtime.sources.login_document import (
     HostLogin,
@@ -93,8 +93,7 @@ def no_login(login: Login, host: Host) -> Problem:
 def tell_proxy(project: Project, recipe: Recipe, *how: str, stdin: bytes = b"") -> str:
     """Have the running proxy store what is on stdin; return what it prints."""
     hosts = (word for host in recipe.hosts for word in ("--host", host))
-    plan = backend().plan(project, AskSecrets(argv=("set", recipe.name, *hosts, *how)))
-    return tell_stack(driver(), plan, stdin=stdin)
+    return tell_secrets(driver(), project, "set", recipe.name, *hosts, *how, stdin=stdin)
 
 
 def proxy_runs(project: Project) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.steps.execute import backend, driver, execute, require_running
 from agent_sandbox.cli.steps.secrets.login_sync import proxy_runs
 from agent_sandbox.cli.terminal.output import say
@@ -15,7 +14,7 @@ from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import images_of, open_project
 from agent_sandbox.runtime.protect.mount_checks import listed
-from agent_sandbox.runtime.proxy.control import tell_stack
+from agent_sandbox.runtime.proxy.control import tell_secrets
 from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
 
 
@@ -26,7 +25,7 @@ def ask_store(project: Project, *argv: str, stdin: Callable[[], bytes] = bytes) 
         require_running(project, "proxy")
     if not runs:
         _build_proxy(project)
-    tell_stack(driver(), backend().plan(project, AskSecrets(argv=argv, proxy_runs=runs)), stdin=stdin())
+    tell_secrets(driver(), project, *argv, runs=runs, stdin=stdin())
 
 
 def secrets_of(project: Project) -> tuple[Held, ...]:
@@ -34,7 +33,7 @@ def secrets_of(project: Project) -> tuple[Held, ...]:
     runs = proxy_runs(project)
     if not runs and not (project.files and _has_store(project)):
         return ()
-    return held_secrets(driver(), backend().plan(project, AskSecrets(argv=("list",), proxy_runs=runs)))
+    return held_secrets(driver(), project, runs=runs)
 
 
 def _has_store(project: Project) -> bool:

@@ -13,19 +13,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.steps.execute import backend, driver, require_running
+from agent_sandbox.cli.steps.execute import driver, require_running
 from agent_sandbox.cli.steps.policy.layer_rule import RuleLayer, write_layer_rule
 from agent_sandbox.cli.steps.watching.added_notes import AddedNotes, sandbox_clients
 from agent_sandbox.cli.steps.watching.desktop import Desktop
 from agent_sandbox.cli.steps.watching.stack_ports import Inside, StackPorts
 from agent_sandbox.cli.steps.watching.webhook import Webhook
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.host.process import Input
 from agent_sandbox.runtime.host.user_name import user_name
 from agent_sandbox.runtime.proxy.reports import Question, Report, State, read_report
+from agent_sandbox.stack.containers import CONTROL, PROGRAM
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)
 HOUR = 3_600
@@ -78,10 +78,10 @@ class Connection:
     def watch(self, *, answers: bool, asks: bool = False) -> None:
         """Pass on reports until `end` is called. Connects again after the proxy or the engine has restarted."""
         require_running(self.project, "proxy")
-        argv = ("watch", *(("--answers",) if answers else ()), *(("--asks",) if asks else ()))
+        proxy = Role(project=self.project, service="proxy")
+        options = (*(("--answers",) if answers else ()), *(("--asks",) if asks else ()), "--control", CONTROL)
         tried = 0
         while not self._over.is_set():
-            (step,) = (one for one in backend().plan(self.project, AskProxy(argv=argv)) if isinstance(one, RunCommand))
             connected = False
 
             def pass_on(line: str) -> None:
@@ -94,7 +94,8 @@ class Connection:
                     self._report(found)
 
             with suppress(UserError):
-                driver().watch(step, on_line=pass_on, on_start=self._connect)
+                command = driver().spawn(proxy, *PROGRAM, "watch", *options, stdin=True)
+                command.watch(on_line=pass_on, on_start=self._connect)
             self._input = None
             if self._over.is_set():
                 return
