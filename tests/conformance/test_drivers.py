@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import HandOver, RemoveImages, RunCommand
-from agent_sandbox.backends.verbs import Build, Down, Exec, Logs, Restart, Terminal, Up
+from agent_sandbox.backends.plan import RemoveImages, RunCommand
+from agent_sandbox.backends.verbs import Build, Down, Logs, Restart, Up
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container, Intruders
 from agent_sandbox.runtime.driver.protocol import Machine, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Finished, Started, Unneeded
-from agent_sandbox.runtime.host import process
 from driver_worlds import World
 
 RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
@@ -144,15 +143,6 @@ def test_removing_an_image_that_does_not_exist_is_not_an_error(world: World) -> 
     program = failing(world).argv[0]
     argv = (program, "image", "rm", "agent-sandbox/no-such-image:1")
     world.driver.execute((RemoveImages(argv=argv, once_built=False),))
-
-
-def test_a_terminal_is_handed_over_to_the_engines_command(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    became: list[tuple[str, ...]] = []
-    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
-    plan = world.driver.planner.plan(world.project, Exec(argv=("zsh",), terminal=Terminal.ATTACHED))
-    assert [type(step) for step in plan] == [HandOver]
-    world.driver.execute(plan)
-    assert became[0][-3:] == ("agent", "zsh", str(world.project.root))
 
 
 def test_reports_a_missing_command_of_the_engine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,18 +40,6 @@ class RunCommand(Struct, frozen=True, kw_only=True):
     unless_ready: tuple[str, ...] = ()
 
 
-class HandOver(Struct, frozen=True, kw_only=True):
-    """Hand the terminal to a program; always the last step.
-
-    Without `pass_signal`, the program replaces this process. Otherwise, `pass_signal` followed by the name of a signal
-    is the command that sends the signal to the process in the container.
-    """
-
-    argv: tuple[str, ...]
-    cwd: Path
-    pass_signal: tuple[str, ...] = ()
-
-
 class RemoveImages(Struct, frozen=True, kw_only=True):
     """Remove our images, except those that a container uses; keeping those is not a failure.
 
@@ -62,7 +50,7 @@ class RemoveImages(Struct, frozen=True, kw_only=True):
     once_built: bool
 
 
-type Step = BuildImage | RunCommand | RemoveImages | HandOver
+type Step = BuildImage | RunCommand | RemoveImages
 type Plan = tuple[Step, ...]
 
 
@@ -80,16 +68,6 @@ class Planner(Protocol):
 
     def drop(self, verb: Drop) -> Plan:
         """Return the steps that remove images; they need no project."""
-
-
-def handed_over(plan: Plan) -> HandOver:
-    """Return the step that hands over; the plan must have exactly one.
-
-    >>> handed_over((HandOver(argv=("zsh",), cwd=Path("/")),)).argv
-    ('zsh',)
-    """
-    (step,) = (step for step in plan if isinstance(step, HandOver))
-    return step
 
 
 def describe(plan: Plan) -> str:

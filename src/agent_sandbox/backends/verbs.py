@@ -91,27 +91,6 @@ class Restart(Struct, frozen=True, kw_only=True):
     service: str
 
 
-class Exec(Struct, frozen=True, kw_only=True):
-    """Run a command in the agent container, as `dev`, with these variables beside the container's.
-
-    `session` is a random name, by which signals to this process are passed on to the command. With the `container`'s
-    id, no file of the stack is read.
-    """
-
-    argv: tuple[str, ...]
-    terminal: Terminal
-    environment: Mapping[str, str] = {}
-    session: str = ""
-    container: str = ""
-
-
-class SetUp(Struct, frozen=True, kw_only=True):
-    """Run the project's setup script in the agent container, unless this content has succeeded in it."""
-
-    script: str
-    digest: str
-
-
 class Logs(Struct, frozen=True, kw_only=True):
     """Show the output of these services, or of all if none is named."""
 
@@ -167,6 +146,4 @@ class CopyCache(Struct, frozen=True, kw_only=True):
     target: str
 
 
-type Verb = (
-    Build | Up | Create | Down | Destroy | Restart | Exec | SetUp | Logs | AskImage | InClone | CopySecrets | CopyCache
-)
+type Verb = Build | Up | Create | Down | Destroy | Restart | Logs | AskImage | InClone | CopySecrets | CopyCache

@@ -2,25 +2,23 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from agent_sandbox.backends.plan import handed_over
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath, Quiet
-from agent_sandbox.cli.steps.execute import backend, require_agent
+from agent_sandbox.cli.steps.execute import driver, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.copying import transfer, tree
 from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.host.agents import host_reads
 from agent_sandbox.runtime.project.installed import root_named
@@ -118,7 +116,7 @@ def _running(name: str, path: Path | None) -> transfer.Within:
         raise UserError([Problem(where="--path", what=f"cannot be combined with {name}:", hint=FORM)])
     project = open_known(path if name == BOX else _root_of(name), cwd=Path.cwd())
     require_agent(project)
-    return lambda argv: _command(project, argv)
+    return lambda argv: driver().spawn(Role(project=project, service="agent"), *argv, stdin=True)
 
 
 def _root_of(name: str) -> Path:
@@ -128,11 +126,6 @@ def _root_of(name: str) -> Path:
         what = "no trusted stack and no clone of this project has this name"
         raise UserError([Problem(where=name, what=what, hint=hint)])
     return root
-
-
-def _command(project: Project, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
-    step = handed_over(backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE)))
-    return step.argv, step.cwd
 
 
 def _report(copied: Copied, target: str, *, quiet: bool) -> int:

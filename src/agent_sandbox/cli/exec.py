@@ -22,5 +22,5 @@ def exec(  # noqa: A001 - the command's name
 ) -> None:
     """Run a command in the agent container, as `dev` in /workspace, and return its exit code."""
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_known(path, cwd=Path.cwd())
-    container = "" if dry_run else require_agent(project).id
+    container = None if dry_run else require_agent(project)
     attach(project, *command, container=container, dry_run=dry_run)

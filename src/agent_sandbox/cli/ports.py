@@ -10,17 +10,16 @@ from typing import Annotated
 from msgspec import to_builtins
 from typer import Argument, Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.execute import driver, require_agent
 from agent_sandbox.cli.steps.live_ports import (
     PYTHON,
     code_of,
-    listeners_step,
+    listeners_in,
     parsed_port,
     refused,
-    relay_step,
+    relay_in,
     report,
     talk,
 )
@@ -60,7 +59,7 @@ def ports(ports: Ports = None, *, path: ProjectPath = None, watch: Watch = False
     project = open_known(path, cwd=Path.cwd())
     agent = require_agent(project)
     if wanted or watch:
-        return _forward(project, wanted)
+        return _forward(agent, wanted)
     _list(agent, json=json)
     return DONE
 
@@ -92,11 +91,10 @@ def _as_text(found: Sequence[Listening]) -> Iterator[str]:
     yield f"to open one on this machine: agent-sandbox ports {found[0].port}"
 
 
-def _forward(project: Project, wanted: Sequence[Forward]) -> int:
-    step = relay_step(project)
-    live = partial(talk, watching=listeners_step(project)) if sys.stdin.isatty() else None
+def _forward(agent: Container, wanted: Sequence[Forward]) -> int:
+    live = partial(talk, watching=listeners_in(agent)) if sys.stdin.isatty() else None
     try:
-        said = asyncio.run(forwarding.forward(step.argv, step.cwd, wanted, opened=report, refused=refused, live=live))
+        said = asyncio.run(forwarding.forward(relay_in(agent), wanted, opened=report, refused=refused, live=live))
     except KeyboardInterrupt:
         say("closed")
         return DONE

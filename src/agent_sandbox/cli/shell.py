@@ -15,4 +15,4 @@ def shell(*, path: ProjectPath = None) -> None:
     agent = require_agent(project)
     keep_secrets(project)
     keep_ports(project)
-    attach(project, "zsh", container=agent.id)
+    attach(project, "zsh", container=agent)

@@ -50,11 +50,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the commands that get the terminal, without session names, and their directories."""
+    """Return the commands that get the terminal, without session names, and their directories if that matters."""
     lines: list[str] = []
 
-    def run_attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
-        line = " ".join((*argv, "in", str(cwd)))
+    def run_attached(argv: Sequence[str], *, cwd: Path | None, pass_signal: Sequence[str], **_: object) -> int:
+        line = " ".join((*argv, *(("in", str(cwd)) if cwd else ())))
         without = line.replace(f" --env {SESSION}={pass_signal[-1]}", "")
         assert without != line
         lines.append(without)

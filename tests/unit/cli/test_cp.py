@@ -1,15 +1,17 @@
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli import cp as module
 from agent_sandbox.cli.cp import cp, refusal_below
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.copying.tree import Copied
+from agent_sandbox.runtime.driver.place import Place
+from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -35,15 +37,14 @@ def box(running: FakeDocker, project: Path, tmp_path: Path, monkeypatch: pytest.
     folder = tmp_path / "box"
     folder.mkdir()
     commands: list[tuple[str, ...]] = []
-    real = module._command
 
-    def command(found: Project, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
-        planned, where = real(found, argv)
-        assert (planned[-len(argv) :], where) == (argv, project)
+    def spawn(place: Place, *argv: str, stdin: bool) -> Command:
+        made = load_driver().spawn(place, *argv, stdin=stdin)
+        assert (made.argv[-len(argv) :], made.cwd, stdin) == (argv, project, True)
         commands.append(argv)
-        return (sys.executable, *argv[1:]), folder
+        return Command(argv=(sys.executable, *argv[1:]), cwd=folder)
 
-    monkeypatch.setattr(module, "_command", command)
+    monkeypatch.setattr(module, "driver", lambda: SimpleNamespace(spawn=spawn))
     return folder
 
 
@@ -165,7 +166,8 @@ def test_prints_an_error_from_the_sandbox_as_one_escaped_line(
     running: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     answer = """print('{"error": "no\\\\n  hint: run \\\\u001b[2J"}')"""
-    monkeypatch.setattr(module, "_command", lambda *_: ((sys.executable, "-I", "-c", answer), tmp_path))
+    command = Command(argv=(sys.executable, "-I", "-c", answer))
+    monkeypatch.setattr(module, "driver", lambda: SimpleNamespace(spawn=lambda *_, **_options: command))
     (tmp_path / "f").touch()
     assert run(capsys, "f", "box:g") == (1, "error: in the sandbox: no hint: run \\x1b[2J\n")
     assert running.rules

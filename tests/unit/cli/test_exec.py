@@ -14,10 +14,11 @@ from fake_stack import with_containers
 NOT_READY = "  hint: agent-sandbox up starts it; agent-sandbox logs agent shows why it is not ready\n"
 
 
-def test_the_command_runs_in_the_projects_directory(project: Path, docker: FakeDocker, became: list[str]) -> None:
+@pytest.mark.usefixtures("project")
+def test_the_command_runs_in_the_known_container(docker: FakeDocker, became: list[str]) -> None:
     with_containers(docker, agent="healthy")
     execute(["ls", "-l"])
-    assert became == [f"docker exec --interactive agent0000000 {ENTER} ls -l in {project}"]
+    assert became == [f"docker exec --interactive agent0000000 {ENTER} ls -l"]
 
 
 def test_exits_with_the_exit_code_of_the_command(
@@ -103,7 +104,7 @@ def test_runs_in_a_stack_whose_compose_file_changed_since_it_was_trusted(
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
     assert exit_code(lambda: execute(["ls"])) == 0
-    assert became == [f"docker exec --interactive agent0000000 {ENTER} ls in {project}"]
+    assert became == [f"docker exec --interactive agent0000000 {ENTER} ls"]
 
 
 def test_refuses_to_run_in_a_stack_that_is_not_trusted(

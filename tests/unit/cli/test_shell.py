@@ -10,10 +10,11 @@ from fake_docker import FakeDocker
 from fake_stack import with_containers
 
 
-def test_starts_zsh_in_the_agent_container(project: Path, docker: FakeDocker, became: list[str]) -> None:
+@pytest.mark.usefixtures("project")
+def test_starts_zsh_in_the_agent_container(docker: FakeDocker, became: list[str]) -> None:
     with_containers(docker, agent="healthy")
     assert exit_code(shell) == 0
-    assert became == [f"docker exec --interactive agent0000000 /usr/local/lib/agent-sandbox/enter zsh in {project}"]
+    assert became == ["docker exec --interactive agent0000000 /usr/local/lib/agent-sandbox/enter zsh"]
 
 
 def test_reports_a_stack_that_is_not_running(

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_sandbox.agents.home import HOME
-from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
+from agent_sandbox.backends.plan import BuildImage, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskImage,
@@ -20,26 +20,19 @@ from agent_sandbox.backends.verbs import (
     Destroy,
     Down,
     Drop,
-    Exec,
     Follow,
     InClone,
     Logs,
     Pull,
     Restart,
-    SetUp,
-    Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
 from agent_sandbox.stack.containers import (
     CLONE,
-    ENTER,
-    PASS_SIGNAL,
     PROXY_USER,
     SECRETS_KEY,
-    SESSION,
-    SETUP,
     WORKSPACE,
 )
 
@@ -110,10 +103,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
                 )
             case CopySecrets() | CopyCache():
                 steps = (self._copy(project, verb),)
-            case Exec():
-                steps = (self._hand_over(project, verb),)
-            case SetUp():
-                steps = (self._set_up(project, verb),)
             case _:
                 steps = (self._question(project, verb),)
         return steps
@@ -185,10 +174,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
             for command in commands
         )
 
-    def _set_up(self, project: Project, verb: SetUp) -> RunCommand:
-        argv = (ENTER, SETUP, verb.script, "--digest", verb.digest, "--attended")
-        return self._run(project, f"running {verb.script}", "exec", "-T", "agent", *argv)
-
     def _in_image(self, project: Project, verb: AskImage) -> RunCommand:
         program, *arguments = verb.argv
         home = ("--env", f"HOME={verb.home}", "--tmpfs", f"{verb.home}:{IN_MEMORY}") if verb.home else ()
@@ -246,32 +231,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
     def _run(self, project: Project, purpose: str, *arguments: str) -> RunCommand:
         return RunCommand(
             argv=(*self.compose_argv(project), *arguments), cwd=project.root, project=project.name, purpose=purpose
-        )
-
-    def _hand_over(self, project: Project, verb: Exec) -> HandOver:
-        session = {SESSION: verb.session} if verb.session else {}
-        variables = (
-            word for name, value in {**verb.environment, **session}.items() for word in ("--env", f"{name}={value}")
-        )
-        on_terminal: tuple[str, ...]
-        without: tuple[str, ...]
-        within: tuple[str, ...]
-        if verb.container:  # a tenth of a second faster than compose, which reads the stack file first
-            within, container = (self.program, "exec", "--interactive"), verb.container
-            on_terminal, without = ("--tty",), ()
-        else:
-            within, container = (*self.compose_argv(project), "exec"), "agent"
-            on_terminal, without = (), ("-T",)
-        return HandOver(
-            argv=(
-                *within,
-                *(without if verb.terminal is Terminal.NONE else on_terminal),
-                *variables,
-                container,
-                *verb.argv,
-            ),
-            cwd=project.root,
-            pass_signal=(*within, *without, container, PASS_SIGNAL, verb.session) if verb.session else (),
         )
 
     def compose_argv(self, project: Project) -> tuple[str, ...]:

@@ -9,14 +9,17 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.progress import progress
-from agent_sandbox.cli.terminal.tty import entering, terminal
+from agent_sandbox.cli.terminal.tty import session_environment, terminal
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.driver.protocol import Driver, Explain
+from agent_sandbox.runtime.driver.session import run_session
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Tell, ignore
 from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import settings_replaced
+from agent_sandbox.stack.containers import ENTER
 
 
 def driver() -> Driver:
@@ -54,20 +57,30 @@ def execute(  # noqa: PLR0913 - how commands differ
         driver().execute(plan, tell=both, explain=explain)
 
 
-def attach(project: Project, *command: str, container: str = "", dry_run: bool = False, images: bool = False) -> None:
+def attach(
+    project: Project,
+    *command: str,
+    container: Container | None = None,
+    dry_run: bool = False,
+    images: bool = False,
+) -> None:
     """Run a command in the agent container on this terminal, pass signals to it, and exit with its code.
 
-    With the `container`'s id, the engine starts it faster. With `images`, the command gets images that the user pastes.
+    With the `container`, the engine starts it faster. With `images`, the command gets images that the user pastes.
     """
-    if terminal() is Terminal.ATTACHED and not dry_run:
+    agent = container or Role(project=project, service="agent")
+    tty, env = terminal() is Terminal.ATTACHED, session_environment()
+    if dry_run:
+        emit(str(driver().spawn(agent, ENTER, *command, stdin=True, tty=tty, env=env)))
+        return
+    if tty:
         from agent_sandbox.cli.steps.on_terminal.session import TerminalSession  # noqa: PLC0415 - only on a terminal
 
-        if code := TerminalSession(project, container=container, images=images).run(*command):
-            raise SystemExit(code)
-        return
-    session = "" if dry_run else os.urandom(8).hex()
-    verb = entering(*command, session=session, container=container)
-    execute(backend().plan(project, verb), dry_run=dry_run, quiet=True)
+        code = TerminalSession(project, agent=agent, images=images).run(*command)
+    else:
+        code = run_session(driver(), agent, *command)
+    if code:
+        raise SystemExit(code)
 
 
 def is_running(project: Project, service: str) -> bool:

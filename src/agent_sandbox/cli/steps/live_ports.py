@@ -7,14 +7,13 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from agent_sandbox.backends.plan import HandOver, handed_over
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import say, say_problems
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import parse_port
+from agent_sandbox.runtime.driver.place import Place
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import forward as forwarding
 from agent_sandbox.runtime.ports.forward import ADDRESS, Forward, Ports
 from agent_sandbox.runtime.ports.reported import watch_reports
@@ -60,14 +59,14 @@ def as_text(one: Forward) -> str:
     return f"{text}; {who} listens on {one.taken}{instead}"
 
 
-def relay_step(project: Project, container: str = "") -> HandOver:
+def relay_in(agent: Place) -> Command:
     """Return the command that runs the relay's side in the sandbox."""
-    return _inside(project, container, code_of("relay.py"))
+    return driver().spawn(agent, *PYTHON, code_of("relay.py"), stdin=True)
 
 
-def listeners_step(project: Project, container: str = "") -> HandOver:
+def listeners_in(agent: Place) -> Command:
     """Return the command that reports what listens in the sandbox, now and whenever it changes."""
-    return _inside(project, container, code_of("listeners.py"), "watch")
+    return driver().spawn(agent, *PYTHON, code_of("listeners.py"), "watch", stdin=True)
 
 
 def code_of(name: str) -> str:
@@ -75,12 +74,7 @@ def code_of(name: str) -> str:
     return (FOLDER / name).read_text("utf-8")
 
 
-def _inside(project: Project, container: str, *argv: str) -> HandOver:
-    verb = Exec(argv=(*PYTHON, *argv), terminal=Terminal.NONE, container=container)
-    return handed_over(backend().plan(project, verb))
-
-
-async def talk(ports: Ports, *, watching: HandOver) -> None:
+async def talk(ports: Ports, *, watching: Command) -> None:
     """Report new ports, and do what the user types, until cancelled. `watching` runs listeners.py in the sandbox."""
     say(HOW)
     async with asyncio.TaskGroup() as tasks:
@@ -88,9 +82,9 @@ async def talk(ports: Ports, *, watching: HandOver) -> None:
         tasks.create_task(_obey(ports))
 
 
-async def _offer(ports: Ports, watching: HandOver) -> None:
+async def _offer(ports: Ports, watching: Command) -> None:
     known: set[int] = set()
-    async for found in watch_reports(watching.argv, watching.cwd):
+    async for found in watch_reports(watching):
         new = [one for one in found if one.port not in known | ports.inside]
         known = {one.port for one in found}
         for line in offers([(one.port, printable(one.command)) for one in new]):

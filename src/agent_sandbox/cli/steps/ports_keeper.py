@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import IO
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.live_ports import as_text, relay_step
+from agent_sandbox.cli.steps.live_ports import as_text, relay_in
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.ports.forward import Forward, Ports, forward
 from agent_sandbox.runtime.project.installed import open_project
@@ -34,7 +35,7 @@ async def keep(project: Project, parent: int, lock: IO[bytes]) -> None:
             await asyncio.sleep(LOOK_SECONDS)
             if os.getppid() != parent:
                 return
-    step = relay_step(project)
+    relay = relay_in(Role(project=project, service="agent"))
 
     async def opening(ports: Ports) -> None:
         for here, inside in ports_of(project.made_of.get(PROJECT_FILE, "")):
@@ -44,7 +45,7 @@ async def keep(project: Project, parent: int, lock: IO[bytes]) -> None:
                 _tell(str(error))
         _be_quiet()
 
-    relaying = asyncio.create_task(forward(step.argv, step.cwd, (), opened=lambda _: None, live=opening))
+    relaying = asyncio.create_task(forward(relay, (), opened=lambda _: None, live=opening))
     while os.getppid() == parent and not relaying.done():
         await asyncio.wait((relaying,), timeout=LOOK_SECONDS)
     relaying.cancel()

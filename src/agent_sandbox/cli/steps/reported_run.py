@@ -9,21 +9,18 @@ from typing import Self
 
 from msgspec import to_builtins
 
-from agent_sandbox.backends.plan import handed_over
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.cli.steps.execute import backend, driver
+from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import emit_json, say, say_problems
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.fetched import Fetched
 from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.host.attached import run_attached
+from agent_sandbox.runtime.driver.session import run_session
 from agent_sandbox.runtime.proxy.control import ask_proxy, read_traffic
 from agent_sandbox.runtime.review.changes import Baseline, find_changes, load_baseline, take
 from agent_sandbox.runtime.run_summary import Output, Summary, Traffic, as_json, as_markdown
 from agent_sandbox.runtime.traffic.record import read_record
 from agent_sandbox.runtime.traffic.wanted import Wanted, since_time
-from agent_sandbox.stack.containers import ENTER
 
 # The file that GitHub shows with a step.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -58,10 +55,8 @@ class ReportedRun:
         """
         since, output = "" if before else _clock(project), Output()
         baseline = before or load_baseline(project.root, os.environ) or take(project.root)
-        verb = Exec(argv=(ENTER, *command), terminal=Terminal.NONE, session=os.urandom(8).hex())
-        step = handed_over(backend().plan(project, verb))
         started = time.monotonic()
-        code = run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal, on_output=output.add)
+        code = run_session(driver(), Role(project=project, service="agent"), *command, on_output=output.add)
         seconds, traffic = time.monotonic() - started, _traffic(project, since)  # `fetch` stops the proxy
         summary = Summary(
             project=project.name,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, SetUp, Up
+from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless, report_hidden_by_start
@@ -19,15 +19,17 @@ from agent_sandbox.cli.steps.service_images import prepare_images, record_images
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.steps.update_stack import updated
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.cut_off import cut_off
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.events import Tell, Unneeded, ignore
 from agent_sandbox.runtime.host.agents import load_agents
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.init import facts
@@ -41,7 +43,7 @@ from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, 
 from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
 from agent_sandbox.runtime.protect.snapshot import record, settings_replaced
 from agent_sandbox.runtime.sources.all_recipes import may_have_recipes
-from agent_sandbox.stack.containers import FIREWALL, is_beside
+from agent_sandbox.stack.containers import ENTER, FIREWALL, SETUP, is_beside
 
 FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
@@ -93,9 +95,9 @@ def start(
         plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
         if not dry_run and (volumes := bounded_volumes(project.root)):
             driver().require_disk_limit(volumes)
-        plan = (*plan, *(setup_plan(project) if dry_run else ()))
         if dry_run:
             execute(plan, dry_run=True)
+            emit_lines(map(str, setup_command(project)))
             return DONE
         if extra_ca and not (ready or quiet):
             _say_if_build_only(project, extra_ca)
@@ -252,18 +254,20 @@ def _made_together(service: str) -> tuple[str, ...]:
     return MADE_TOGETHER.get(service, tuple(dict.fromkeys((service.removeprefix(FIREWALL), service))))
 
 
-def setup_plan(project: Project) -> Plan:
-    """Return the step that runs the trusted script once in each container, or none."""
+def setup_command(project: Project) -> tuple[Command, ...]:
+    """Return the command that runs the trusted script once in each container, or none."""
     text = project.made_of.get(project.setup)
     if text is None:
         return ()
-    return backend().plan(project, SetUp(script=project.setup, digest=hashlib.sha256(text.encode()).hexdigest()))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    agent = Role(project=project, service="agent")
+    return (driver().spawn(agent, ENTER, SETUP, project.setup, "--digest", digest, "--attended", stdin=True),)
 
 
 def run_setup(project: Project, *, quiet: bool) -> None:
     """Run the script and show its output; raise UserError if it fails. The script ends when this process does."""
-    for step in (step for step in setup_plan(project) if isinstance(step, RunCommand)):
-        done = driver().watch(step, on_line=(lambda _line: None) if quiet else _show)
+    for setup in setup_command(project):
+        done = setup.watch(on_line=(lambda _line: None) if quiet else _show)
         if done.code:
             raise UserError([_problem(project, done.out.splitlines(), quiet=quiet)])
 

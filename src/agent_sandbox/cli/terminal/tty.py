@@ -5,8 +5,8 @@ import re
 import sys
 from collections.abc import Mapping
 
-from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.stack.containers import ENTER, OPEN_URL
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.stack.containers import OPEN_URL
 
 # The type of the terminal, and whether it shows 24-bit colours.
 PASSED_ON = ("TERM", "COLORTERM")
@@ -23,8 +23,8 @@ def terminal_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name in PASSED_ON if NAME.fullmatch(value := environ.get(name, ""))}
 
 
-def entering(*command: str, session: str, container: str = "") -> Exec:
-    """Return the request to run a command in the agent container, on this terminal if there is one."""
-    attached = terminal()
-    known = {} if attached is Terminal.NONE else {**terminal_environment(os.environ), "BROWSER": OPEN_URL}
-    return Exec(argv=(ENTER, *command), terminal=attached, environment=known, session=session, container=container)
+def session_environment() -> dict[str, str]:
+    """Return the variables for a command in the agent container, none if there is no terminal."""
+    if terminal() is Terminal.NONE:
+        return {}
+    return {**terminal_environment(os.environ), "BROWSER": OPEN_URL}

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from agent_sandbox.backends.compose.plan import BASE_LABEL
-from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
+from agent_sandbox.backends.plan import BuildImage, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.filetree import FileTree
 from agent_sandbox.problems import UserError
@@ -15,7 +15,7 @@ from agent_sandbox.runtime.compose.containers import containers
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.protocol import Explain
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
-from agent_sandbox.runtime.host import attached, process
+from agent_sandbox.runtime.host import process
 
 # Earlier versions label only images on a base of the machine.
 NO_BASE = {BASE_LABEL: ""}
@@ -49,14 +49,6 @@ def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | N
                 pass
             case RunCommand():
                 _run(engine, step, tell, explain)
-            case HandOver(pass_signal=()):
-                with engine.required():
-                    process.become(step.argv, cwd=step.cwd)
-            case HandOver():
-                with engine.required():
-                    code = attached.run_attached(step.argv, cwd=step.cwd, pass_signal=step.pass_signal)
-                if code:
-                    raise SystemExit(code)
 
 
 def _existing(engine: Engine, plan: Plan) -> Mapping[str, Mapping[str, str]]:

@@ -2,7 +2,7 @@
 
 import io
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -11,7 +11,8 @@ from typing import IO, BinaryIO, cast
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.copying import tree
 from agent_sandbox.runtime.copying.tree import BrokenStreamError, Copied, Meter, Place, Receiver, RefusedError
-from agent_sandbox.runtime.host.process import end, piped
+from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.runtime.host.process import end
 
 PYTHON = ("python3", "-I", "-c")
 MOST_ENTRIES = 200_000
@@ -25,7 +26,7 @@ BROKEN = "the sandbox sent an invalid copy"
 NO_ANSWER = "the sandbox did not say what it copied"
 
 # The command that runs a program in the sandbox.
-type Within = Callable[[tuple[str, ...]], tuple[Sequence[str], Path]]
+type Within = Callable[[tuple[str, ...]], Command]
 
 
 def from_sandbox(within: Within, source: str, receiver: Receiver) -> Copied:
@@ -81,8 +82,8 @@ def _end_inside(
 ) -> Iterator[tuple[BinaryIO, io.BufferedReader]]:
     """Start the end in the sandbox; yield its stdin and stdout."""
     code = Path(tree.__file__).read_text("utf-8")
-    argv, cwd = within((*PYTHON, code, way, path, base, str(meter.most_bytes), str(meter.most_entries)))
-    with piped(argv, cwd=cwd) as child:
+    command = within((*PYTHON, code, way, path, base, str(meter.most_bytes), str(meter.most_entries)))
+    with command.piped() as child:
         said: list[str] = []
         reading = Thread(target=_keep_last_line, args=(child.stderr, said), daemon=True)
         reading.start()

@@ -8,13 +8,13 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import HIGHEST
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports.relay import CHUNK, BrokenRelayError, Connection, Relay, read_pipe, widen
 
 ADDRESS, ADDRESS_6 = "127.0.0.1", "::1"
@@ -122,8 +122,7 @@ type Live = Callable[[Ports], Coroutine[None, None, None]]
 
 
 async def forward(  # noqa: PLR0913 - what happens, and what to do then
-    argv: Sequence[str],
-    cwd: Path,
+    command: Command,
     wanted: Sequence[Forward],
     *,
     opened: Opened,
@@ -133,12 +132,12 @@ async def forward(  # noqa: PLR0913 - what happens, and what to do then
 ) -> str:
     """Relay until the side in the sandbox ends or this is cancelled; return the last line of its stderr.
 
-    `argv` runs relay.py in the sandbox. `opened` gets each port once it accepts connections, and `refused` or
+    `command` runs relay.py in the sandbox. `opened` gets each port once it accepts connections, and `refused` or
     `answered` the port of each connection that has ended; `live` runs meanwhile, and can open and close more. Raises
     UserError for a wanted port that cannot be opened, and if the side in the sandbox breaks the rules of the relay.
     """
     async with AsyncExitStack() as stack:
-        frames, child = await stack.enter_async_context(started(argv, cwd))
+        frames, child = await stack.enter_async_context(started(command))
         if not (child.stdin and child.stderr):
             raise AssertionError
         widen(child.stdin.get_extra_info("pipe"))
@@ -160,9 +159,7 @@ async def forward(  # noqa: PLR0913 - what happens, and what to do then
 
 
 @asynccontextmanager
-async def started(
-    argv: Sequence[str], cwd: Path, *, stderr: int = PIPE
-) -> AsyncIterator[tuple[asyncio.StreamReader, Process]]:
+async def started(command: Command, *, stderr: int = PIPE) -> AsyncIterator[tuple[asyncio.StreamReader, Process]]:
     """Run a command of the engine; yield a reader of its stdout, and the process.
 
     With PIPE, the caller has to read its stderr.
@@ -174,8 +171,8 @@ async def started(
     try:
         try:
             child = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=cwd,
+                *command.argv,
+                cwd=command.cwd,
                 stdin=PIPE,
                 stdout=theirs,
                 stderr=stderr,

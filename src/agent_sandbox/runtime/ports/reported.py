@@ -2,15 +2,15 @@
 
 import asyncio
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.printable import printable
 from agent_sandbox.projectfile.ports import HIGHEST
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports.forward import started
 
 LONGEST = 200  # of a command
@@ -67,9 +67,9 @@ def parse_clients(text: str, asked: Collection[str]) -> dict[str, str]:
     }
 
 
-async def watch_reports(argv: Sequence[str], cwd: Path) -> AsyncIterator[tuple[Listening, ...]]:
-    """Yield each report of `argv`, which runs listeners.py in the sandbox, until one is invalid or it ends."""
-    async with started(argv, cwd, stderr=DEVNULL) as (said, _):
+async def watch_reports(command: Command) -> AsyncIterator[tuple[Listening, ...]]:
+    """Yield each report of `command`, which runs listeners.py in the sandbox, until one is invalid or it ends."""
+    async with started(command, stderr=DEVNULL) as (said, _):
         with suppress(ValueError):  # a line that is too long
             while (found := parse_report((await said.readline()).decode("utf-8", "replace"))) is not None:
                 yield found

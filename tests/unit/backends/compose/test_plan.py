@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.backends.compose.plan import COPY_CACHE, ComposePlanner
-from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand
+from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskImage,
@@ -16,19 +16,15 @@ from agent_sandbox.backends.verbs import (
     Create,
     Destroy,
     Down,
-    Exec,
     Follow,
     Freshness,
     InClone,
     Logs,
     Restart,
-    SetUp,
-    Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import Image
-from agent_sandbox.stack.containers import ENTER, SETUP
 from agent_sandbox.stack.recorded import Owner
 from table_tests import each
 
@@ -191,64 +187,9 @@ def test_a_verb_becomes_one_compose_command(verb: Verb, arguments: tuple[str, ..
     assert PLANNER.plan(PROJECT, verb) == (expected,)
 
 
-@pytest.mark.parametrize(
-    ("verb", "arguments"),
-    [
-        (Exec(argv=("zsh",), terminal=Terminal.ATTACHED), ("exec", "agent", "zsh")),
-        (
-            Exec(argv=("zsh",), terminal=Terminal.ATTACHED, environment={"TERM": "x", "COLORTERM": "y"}),
-            ("exec", "--env", "TERM=x", "--env", "COLORTERM=y", "agent", "zsh"),
-        ),
-        (Exec(argv=("ls", "-l"), terminal=Terminal.NONE), ("exec", "-T", "agent", "ls", "-l")),
-    ],
-)
-def test_exec_hands_over_to_compose_exec_with_the_given_terminal_and_environment(
-    verb: Verb, arguments: tuple[str, ...]
-) -> None:
-    expected = HandOver(argv=(*COMPOSE, *arguments), cwd=ROOT)
-    assert PLANNER.plan(PROJECT, verb) == (expected,)
-
-
-def test_exec_with_a_session_has_a_command_that_passes_signals() -> None:
-    verb = Exec(argv=("zsh",), terminal=Terminal.ATTACHED, environment={"TERM": "x"}, session="abc")
-    (step,) = PLANNER.plan(PROJECT, verb)
-    assert step == HandOver(
-        argv=(*COMPOSE, "exec", "--env", "TERM=x", "--env", "AGENT_SANDBOX_SESSION=abc", "agent", "zsh"),
-        cwd=ROOT,
-        pass_signal=(*COMPOSE, "exec", "-T", "agent", "/usr/local/lib/agent-sandbox/pass-signal", "abc"),
-    )
-
-
-@each(("terminal", "options"), [(Terminal.ATTACHED, ("--interactive", "--tty")), (Terminal.NONE, ("--interactive",))])
-def test_exec_in_a_known_container_uses_docker_exec_instead_of_compose(
-    terminal: Terminal, options: tuple[str, ...]
-) -> None:
-    verb = Exec(argv=("zsh",), terminal=terminal, session="abc", container="0123")
-    assert PLANNER.plan(PROJECT, verb) == (
-        HandOver(
-            argv=("docker", "exec", *options, "--env", "AGENT_SANDBOX_SESSION=abc", "0123", "zsh"),
-            cwd=ROOT,
-            pass_signal=(
-                *("docker", "exec", "--interactive", "0123"),
-                *("/usr/local/lib/agent-sandbox/pass-signal", "abc"),
-            ),
-        ),
-    )
-
-
 def test_names_files_outside_the_project_by_absolute_path() -> None:
     project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
     assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
-
-
-def test_a_setup_script_runs_in_the_agent_container_without_a_terminal() -> None:
-    (step,) = PLANNER.plan(PROJECT, SetUp(script="a.sh", digest="0f"))
-    assert step == RunCommand(
-        argv=(*COMPOSE, "exec", "-T", "agent", ENTER, SETUP, "a.sh", "--digest", "0f", "--attended"),
-        cwd=ROOT,
-        project=PROJECT.name,
-        purpose="running a.sh",
-    )
 
 
 def test_restart_waits_until_the_container_is_ready() -> None:

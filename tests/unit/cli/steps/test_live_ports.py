@@ -7,14 +7,13 @@ import os
 import pty
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import override
 
 import pytest
 
-from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.cli.steps import live_ports as module
 from agent_sandbox.cli.steps.live_ports import as_text, talk
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import reported
 from agent_sandbox.runtime.ports.forward import Forward, Ports
 from agent_sandbox.runtime.ports.relay import Relay
@@ -71,7 +70,7 @@ def talked(
 ) -> list[str]:
     """Return what is printed, with these reports and this typed."""
     code = f"for one in {[json.dumps(listening(*one)) for one in reports]}: print(one, flush=True)\ninput()"
-    watching = HandOver(argv=(sys.executable, "-c", code), cwd=Path("/"))
+    watching = Command(argv=(sys.executable, "-c", code))
 
     async def main() -> str:
         err: list[str] = []

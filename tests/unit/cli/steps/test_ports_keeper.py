@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import ports_keeper
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import relay
 from agent_sandbox.runtime.ports.forward import Forward, Ports
 from agent_sandbox.runtime.project.installed import read_project
 
 PARENT = 7
-BOX = HandOver(argv=(sys.executable, "-I", relay.__file__), cwd=Path("/"))
+BOX = Command(argv=(sys.executable, "-I", relay.__file__))
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def named(project: Path) -> Project:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have a relay on this machine, and write down what the keeper prints."""
     said: list[str] = []
-    monkeypatch.setattr(ports_keeper, "relay_step", lambda _: BOX)
+    monkeypatch.setattr(ports_keeper, "relay_in", lambda _: BOX)
     monkeypatch.setattr(ports_keeper, "_tell", said.append)
     monkeypatch.setattr(ports_keeper, "_be_quiet", lambda: said.append("quiet"))
     monkeypatch.setattr(ports_keeper, "LOOK_SECONDS", 0.01)

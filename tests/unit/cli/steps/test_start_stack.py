@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.cli.steps.start_stack import setup_plan, start
+from agent_sandbox.cli.steps.start_stack import setup_command, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.up import up
 from agent_sandbox.render.paths import PROJECT_FILE
@@ -212,7 +212,7 @@ def with_setup(project: Path, up_to_date: FakeDocker) -> FakeDocker:
 
 
 def test_without_a_script_nothing_runs(project: Path) -> None:
-    assert setup_plan(read_project(project)) == ()
+    assert setup_command(read_project(project)) == ()
 
 
 def test_up_runs_the_script_after_the_start_and_shows_what_it_prints(

@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from agent_sandbox.backends.verbs import Exec, Terminal
-from agent_sandbox.cli.terminal.tty import entering, terminal, terminal_environment
-from agent_sandbox.stack.containers import ENTER, OPEN_URL
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli.terminal.tty import session_environment, terminal, terminal_environment
+from agent_sandbox.stack.containers import OPEN_URL
 from fake_tty import Screen
 from table_tests import each
 
@@ -56,24 +56,13 @@ def test_only_plain_names_describe_the_terminal(environ: dict[str, str], expecte
 
 @pytest.mark.parametrize(
     ("stream", "expected"),
-    [
-        (
-            Screen(),
-            Exec(
-                argv=(ENTER, "zsh"),
-                terminal=Terminal.ATTACHED,
-                environment={"TERM": "xterm-kitty", "BROWSER": OPEN_URL},
-                session="a",
-            ),
-        ),
-        (io.StringIO(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.NONE, session="a")),
-    ],
+    [(Screen(), {"TERM": "xterm-kitty", "BROWSER": OPEN_URL}), (io.StringIO(), {})],
 )
 def test_passes_terminal_variables_only_if_there_is_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, expected: Exec
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, expected: dict[str, str]
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-kitty")
     monkeypatch.delenv("COLORTERM", raising=False)
     for name in ("stdin", "stdout"):
         monkeypatch.setattr(sys, name, stream)
-    assert entering("zsh", session="a") == expected
+    assert session_environment() == expected

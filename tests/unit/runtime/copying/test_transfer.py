@@ -9,6 +9,7 @@ import pytest
 from agent_sandbox.runtime.copying import transfer
 from agent_sandbox.runtime.copying.transfer import Within, file_to_sandbox, from_sandbox, to_sandbox
 from agent_sandbox.runtime.copying.tree import Copied, Meter, Receiver, RefusedError, opened
+from agent_sandbox.runtime.host.command import Command
 from table_tests import each
 
 NOT_A_COPY = "the sandbox sent an invalid copy"
@@ -17,12 +18,12 @@ LINK = [("link", "symbolic links are not copied")]
 
 def here(cwd: Path) -> Within:
     """Run the end of the sandbox on this machine."""
-    return lambda argv: ((sys.executable, *argv[1:]), cwd)
+    return lambda argv: Command(argv=(sys.executable, *argv[1:]), cwd=cwd)
 
 
 def saying(script: str, cwd: Path) -> Within:
     """Run a shell script as the end of the sandbox."""
-    return lambda _argv: (("sh", "-c", script), cwd)
+    return lambda _argv: Command(argv=("sh", "-c", script), cwd=cwd)
 
 
 def meter() -> Meter:

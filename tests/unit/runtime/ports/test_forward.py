@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import forward as module
 from agent_sandbox.runtime.ports.forward import ADDRESS, ADDRESS_6, Forward, Ports, forward
 from agent_sandbox.runtime.ports.relay import Relay
@@ -33,7 +34,7 @@ async def say_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 @pytest.mark.parametrize("service", ["", "localhost"])
-def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox_or_of_a_service(tmp_path: Path, service: str) -> None:
+def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox_or_of_a_service(service: str) -> None:
     async def main() -> tuple[bytes, bool, Forward]:
         async with await asyncio.start_server(say_hello, ADDRESS, 0) as server:
             inside = server.sockets[0].getsockname()[1]
@@ -41,7 +42,7 @@ def test_forwards_a_port_of_this_machine_to_a_port_in_the_sandbox_or_of_a_servic
             silent: asyncio.Queue[Forward] = asyncio.Queue()
             wanted = [Forward(here=0, inside=inside, service=service), Forward(here=0, inside=1, service=service)]
             running = asyncio.create_task(
-                forward(BOX, tmp_path, wanted, opened=opened.put_nowait, refused=silent.put_nowait)
+                forward(Command(argv=BOX), wanted, opened=opened.put_nowait, refused=silent.put_nowait)
             )
             first, second = await opened.get(), await opened.get()
             reader, writer = await asyncio.open_connection(ADDRESS, first.here)
@@ -74,14 +75,14 @@ HAS_IPV6 = any("00000000000000000000000000000001 " in one.read_text() for one in
 LOOPBACK = {"0100007F", "00000000000000000000000001000000"} if HAS_IPV6 else {"0100007F"}
 
 
-def test_listens_only_on_loopback(tmp_path: Path) -> None:
+def test_listens_only_on_loopback() -> None:
     found: list[set[str]] = []
     wanted = [Forward(here=0, inside=80), Forward(here=free_port(), inside=80)]
-    asyncio.run(forward(("true",), tmp_path, wanted, opened=lambda one: found.append(listening_on(one.here))))
+    asyncio.run(forward(Command(argv=("true",)), wanted, opened=lambda one: found.append(listening_on(one.here))))
     assert found == [LOOPBACK] * 2
 
 
-def test_opens_and_closes_ports_with_their_connections_while_running(tmp_path: Path) -> None:
+def test_opens_and_closes_ports_with_their_connections_while_running() -> None:
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"here")
         with suppress(ConnectionResetError):
@@ -92,7 +93,7 @@ def test_opens_and_closes_ports_with_their_connections_while_running(tmp_path: P
         async with await asyncio.start_server(wait, ADDRESS, 0) as server, asyncio.timeout(20):
             inside = server.sockets[0].getsockname()[1]
             live: asyncio.Queue[Ports] = asyncio.Queue()
-            running = asyncio.create_task(forward(BOX, tmp_path, [], opened=lambda _: None, live=live.put))
+            running = asyncio.create_task(forward(Command(argv=BOX), [], opened=lambda _: None, live=live.put))
             ports = await live.get()
             one = await ports.open(Forward(here=0, inside=inside))
             before = ports.inside
@@ -113,19 +114,19 @@ def test_opens_and_closes_ports_with_their_connections_while_running(tmp_path: P
     assert asyncio.run(main()) == (True, b"here", (True, False, set()), b"")
 
 
-def test_uses_the_next_free_port_if_a_port_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uses_the_next_free_port_if_a_port_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = socket.create_server((ADDRESS, 0))
     port = busy.getsockname()[1]
     opened: list[Forward] = []
     stop = ("sh", "-c", "exec <&-; echo it ended >&2")
     with busy:
-        said = asyncio.run(forward(stop, tmp_path, [Forward(here=port, inside=80)], opened=opened.append))
+        said = asyncio.run(forward(Command(argv=stop), [Forward(here=port, inside=80)], opened=opened.append))
         assert opened[0].here > port
         assert (opened[0].taken, opened[0].is_ours) == (f"127.0.0.1:{port}", False)
         assert said == "it ended"
         monkeypatch.setattr(module, "ATTEMPTS", 0)
         with pytest.raises(UserError) as raised:
-            asyncio.run(forward(stop, tmp_path, [Forward(here=port, inside=80)], opened=opened.append))
+            asyncio.run(forward(Command(argv=stop), [Forward(here=port, inside=80)], opened=opened.append))
     assert str(raised.value).startswith(f"{port}: this port and the 0 above it are in use on this machine")
 
 
@@ -175,12 +176,12 @@ def test_says_which_address_was_in_use(
     assert listening == []
 
 
-def test_answers_on_both_addresses_and_leaves_one_to_another_program(tmp_path: Path) -> None:
+def test_answers_on_both_addresses_and_leaves_one_to_another_program() -> None:
     async def main() -> list[bytes]:
         async with await asyncio.start_server(say_hello, ADDRESS, 0) as server, asyncio.timeout(30):
             inside = server.sockets[0].getsockname()[1]
             live: asyncio.Queue[Ports] = asyncio.Queue()
-            running = asyncio.create_task(forward(BOX, tmp_path, [], opened=lambda _: None, live=live.put))
+            running = asyncio.create_task(forward(Command(argv=BOX), [], opened=lambda _: None, live=live.put))
             ports, said = await live.get(), []
 
             async def ask(address: str, port: int) -> None:
@@ -207,13 +208,13 @@ def test_answers_on_both_addresses_and_leaves_one_to_another_program(tmp_path: P
     assert asyncio.run(main()) == [b"hello you\n", *both]
 
 
-def test_explains_that_ports_below_1024_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explains_that_ports_below_1024_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_args: object, **_options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(asyncio, "start_server", refuse)
     with pytest.raises(UserError) as raised:
-        asyncio.run(forward(("cat",), tmp_path, [Forward(here=80, inside=80)], opened=lambda _one: None))
+        asyncio.run(forward(Command(argv=("cat",)), [Forward(here=80, inside=80)], opened=lambda _one: None))
     (problem,) = raised.value.problems
     assert (problem.what, problem.hint) == (
         "cannot listen on 127.0.0.1:80: permission denied",
@@ -221,11 +222,11 @@ def test_explains_that_ports_below_1024_need_root(tmp_path: Path, monkeypatch: p
     )
 
 
-def test_closes_all_ports_if_the_sandbox_breaks_the_protocol(tmp_path: Path) -> None:
+def test_closes_all_ports_if_the_sandbox_breaks_the_protocol() -> None:
     opened: list[Forward] = []
     evil = ("sh", "-c", "printf '\\001\\0\\0\\0\\1\\0\\0\\0\\2\\0\\26'; cat")
     with pytest.raises(UserError) as raised:
-        asyncio.run(forward(evil, tmp_path, [Forward(here=free_port(), inside=80)], opened=opened.append))
+        asyncio.run(forward(Command(argv=evil), [Forward(here=free_port(), inside=80)], opened=opened.append))
     assert "(it opens a connection), so all ports were closed" in str(raised.value)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((ADDRESS, opened[0].here), timeout=5)
@@ -247,7 +248,7 @@ def test_closes_connections_when_the_sandbox_ends(tmp_path: Path) -> None:
             opened: asyncio.Queue[Forward] = asyncio.Queue()
             box = ("sh", "-c", 'echo $$ >pid; exec "$@" 2>/dev/null', "sh", *BOX)
             wanted = [Forward(here=0, inside=inside)]
-            running = asyncio.create_task(forward(box, tmp_path, wanted, opened=opened.put_nowait))
+            running = asyncio.create_task(forward(Command(argv=box, cwd=tmp_path), wanted, opened=opened.put_nowait))
             reader, writer = await asyncio.open_connection(ADDRESS, (await opened.get()).here)
             await connected.wait()
             os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -263,13 +264,13 @@ def test_closes_connections_when_the_sandbox_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("filled", ["stdout", "stderr"])
-def test_ends_a_sandbox_process_that_fills_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: str) -> None:
+def test_ends_a_sandbox_process_that_fills_a_pipe(monkeypatch: pytest.MonkeyPatch, filled: str) -> None:
     monkeypatch.setattr(module, "GRACE", 0.05)
     box = (sys.executable, "-c", f"import sys; sys.{filled}.write('A' * (1 << 21) + '\\nlast\\n')")
 
     async def main() -> str:
         async with asyncio.timeout(20):
-            return await forward(box, tmp_path, [], opened=lambda _: None)
+            return await forward(Command(argv=box), [], opened=lambda _: None)
 
     if filled == "stderr":
         assert asyncio.run(main()) == "last"

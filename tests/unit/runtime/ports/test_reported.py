@@ -3,10 +3,10 @@
 import asyncio
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import reported as module
 from agent_sandbox.runtime.ports.reported import Listening, parse_clients, parse_report, watch_reports
 from table_tests import each
@@ -61,7 +61,7 @@ def test_a_report_about_clients_that_is_not_json_is_empty() -> None:
 def reports(monkeypatch: pytest.MonkeyPatch, code: str) -> list[tuple[Listening, ...]]:
     async def main() -> list[tuple[Listening, ...]]:
         async with asyncio.timeout(20):
-            return [found async for found in watch_reports((sys.executable, "-c", code), Path("/"))]
+            return [found async for found in watch_reports(Command(argv=(sys.executable, "-c", code)))]
 
     monkeypatch.setattr(module, "SECONDS", 0)
     return asyncio.run(main())

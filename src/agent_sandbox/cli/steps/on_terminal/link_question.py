@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
-from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.live_ports import relay_step
+from agent_sandbox.cli.steps.live_ports import relay_in
 from agent_sandbox.cli.steps.on_terminal.image_question import start
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.driver.place import Role
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.process import leave_running
 from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.ports.forward import Forward, forward
@@ -51,7 +52,7 @@ class Browser:
     """Opens pages on this machine, and for a while the ports of the sandbox that get their answers."""
 
     def __init__(self, project: Project) -> None:
-        self._project = project
+        self._project, self._agent = project, Role(project=project, service="agent")
         # Those of the project file are open already.
         self._ports = {here for here, inside in ports_of(project.made_of.get(PROJECT_FILE, "")) if here == inside}
 
@@ -60,13 +61,13 @@ class Browser:
         if port and port not in self._ports:
             self._ports.add(port)
             forget = partial(self._ports.discard, port)
-            if not _is_opened(relay_step(self._project), Forward(here=port, inside=port), ended=forget):
+            if not _is_opened(relay_in(self._agent), Forward(here=port, inside=port), ended=forget):
                 return False
         browse(url, project=self._project.root)
         return True
 
 
-def _is_opened(step: HandOver, wanted: Forward, *, ended: Callable[[], None]) -> bool:
+def _is_opened(command: Command, wanted: Forward, *, ended: Callable[[], None]) -> bool:
     """Relay a port in a thread; return whether it has this number on both addresses, and close it if not.
 
     Close it, too, a moment after a connection was answered, and if none is. Calls `ended` once it is relayed no longer.
@@ -84,7 +85,7 @@ def _is_opened(step: HandOver, wanted: Forward, *, ended: Callable[[], None]) ->
             loop.call_later(GRACE, relaying.cancel)
 
         loop = asyncio.get_running_loop()
-        relaying = loop.create_task(forward(step.argv, step.cwd, [wanted], opened=opened, answered=answered))
+        relaying = loop.create_task(forward(command, [wanted], opened=opened, answered=answered))
         await relaying
 
     def work() -> None:

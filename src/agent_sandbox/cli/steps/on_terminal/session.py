@@ -3,19 +3,19 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
-from agent_sandbox.backends.plan import HandOver, handed_over
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Exec, Terminal
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps.on_terminal.copy_question import CopyQuestion
 from agent_sandbox.cli.steps.on_terminal.image_question import ImageQuestion
 from agent_sandbox.cli.steps.on_terminal.link_question import Browser, LinkQuestion
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.cli.terminal.tty import entering
+from agent_sandbox.cli.terminal.tty import session_environment, terminal
 from agent_sandbox.runtime.copying.transfer import file_to_sandbox
+from agent_sandbox.runtime.driver.place import Place, Role
+from agent_sandbox.runtime.driver.session import run_session
 from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.host.attached import run_attached
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.pty_session import Overlay, PtySession
 from agent_sandbox.runtime.terminal.clipboard import clipboard_image
 from agent_sandbox.runtime.terminal.clipboard_filter import ClipboardFilter
@@ -55,13 +55,14 @@ class Overlays:
 class TerminalSession:
     """One command on this terminal. The first of `overlays` is shown first; `wake` draws them anew, from any thread.
 
-    With the `container`'s id, the engine starts it faster. With `images`, the command gets images that the user pastes.
+    `agent` is where it runs, by default the project's agent container. With `images`, it gets images that the user
+    pastes.
     """
 
     def __init__(
-        self, project: Project, overlays: Sequence[Overlay] = (), *, container: str = "", images: bool = False
+        self, project: Project, overlays: Sequence[Overlay] = (), *, agent: Place | None = None, images: bool = False
     ) -> None:
-        self._project, self._container = project, container
+        self._agent = agent or Role(project=project, service="agent")
         self._copies = CopyQuestion(project.name, write=self._write)
         self._images = ImageQuestion(
             project.name,
@@ -79,12 +80,8 @@ class TerminalSession:
         passed = ClipboardFilter(self._copies.hold, self._links.hold).feed
         self._session = PtySession(shown, passed=passed, typed=self._images.typed if images else bytes)
 
-    def _plan(self, verb: Exec) -> HandOver:
-        return handed_over(load_driver().planner.plan(self._project, verb))
-
-    def _within(self, argv: tuple[str, ...]) -> tuple[Sequence[str], Path]:
-        step = self._plan(Exec(argv=argv, terminal=Terminal.NONE, container=self._container))
-        return step.argv, step.cwd
+    def _within(self, argv: tuple[str, ...]) -> Command:
+        return load_driver().spawn(self._agent, *argv, stdin=True)
 
     def _write(self, data: bytes) -> None:
         self._session.write(data)
@@ -95,8 +92,8 @@ class TerminalSession:
 
     def run(self, *command: str, on_start: Callable[[], None] = lambda: None) -> int:
         """Run the command and return its exit code."""
-        step = self._plan(entering(*command, session=os.urandom(8).hex(), container=self._container))
-        program = partial(run_attached, step.argv, cwd=step.cwd, pass_signal=step.pass_signal)
+        tty, env = terminal() is Terminal.ATTACHED, session_environment()
+        program = partial(run_session, load_driver(), self._agent, *command, tty=tty, env=env)
         code = self._session.run(program, on_start=on_start)
         for what, question in (("not copied:", self._copies), ("not opened:", self._links)):
             if question.unanswered:

@@ -5,13 +5,12 @@ import time
 
 from agent_sandbox.agents.home import HOME
 from agent_sandbox.agents.login import Login
-from agent_sandbox.backends.plan import RunCommand, handed_over
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Exec, Terminal
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.cli.steps.execute import backend, driver, is_running
+from agent_sandbox.cli.steps.execute import driver, is_running
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.proxy.control import OTHER, tell_secrets
 from agent_sandbox.runtime.sources.fetch import Host
@@ -117,10 +116,8 @@ def _seed(project: Project, login: Login, found: HostLogin, placeholders: dict[s
 
 
 def _in_agent(project: Project, argv: tuple[str, ...], *, stdin: bytes = b"") -> str:
-    step = handed_over(backend().plan(project, Exec(argv=argv, terminal=Terminal.NONE)))
-    purpose = "writing the credential file"
-    command = RunCommand(argv=step.argv, cwd=step.cwd, project=project.name, purpose=purpose)
-    done = driver().capture(command, timeout=SECONDS, stdin=stdin)
+    command = driver().spawn(Role(project=project, service="agent"), *argv, stdin=True)
+    done = command.capture(timeout=SECONDS, stdin=stdin)
     if done.code != 0:
-        raise UserError([driver().explain(done.err or done.out, doing=purpose)])
+        raise UserError([driver().explain(done.err or done.out, doing="writing the credential file")])
     return done.out

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.execute import driver
-from agent_sandbox.cli.steps.live_ports import MOST, as_text, listeners_step, relay_step
+from agent_sandbox.cli.steps.live_ports import MOST, as_text, listeners_in, relay_in
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.ports.forward import Forward, Ports, forward
 from agent_sandbox.runtime.ports.reported import LONGEST, Listening, watch_reports
 
@@ -52,11 +53,12 @@ class Inside(Struct, frozen=True, kw_only=True):
 class StackPorts:
     """Follows the agent container of a stack, and calls `on_change` from the thread of `follow`."""
 
+    _agent: Container
+
     def __init__(self, project: Project, on_change: Callable[[Inside], None], *, seconds: float = LOOK_SECONDS) -> None:
         self._project, self._on_change, self._seconds = project, on_change, seconds
         self._over = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._container = ""
         self._found: dict[int, PortInside] = {}
         self._opened: dict[int, Forward] = {}
         self._main: asyncio.Task[None] | None = None
@@ -71,7 +73,7 @@ class StackPorts:
             with suppress(UserError, OSError):  # the engine does not answer now
                 agent = driver().find(self._project.name, "agent")
                 if agent and agent.state == "running" and (agent.id, agent.started) != seen:
-                    seen, self._container = (agent.id, agent.started), agent.id
+                    seen, self._agent = (agent.id, agent.started), agent
                     with suppress(asyncio.CancelledError):
                         asyncio.run(self._follow())
             self._over.wait(self._seconds)
@@ -121,9 +123,8 @@ class StackPorts:
         """Follow one start of the container. A report that is invalid, or a killed program inside, ends the reports."""
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            step = listeners_step(self._project, self._container)
             if not self._over.is_set():
-                async for found in watch_reports(step.argv, step.cwd):
+                async for found in watch_reports(listeners_in(self._agent)):
                     self._take(found)
                 self._take(())
                 if self._relaying:
@@ -163,11 +164,10 @@ class StackPorts:
         self._orders.put_nowait(order)
 
     async def _relay(self) -> None:
-        step = relay_step(self._project, self._container)
+        relay = relay_in(self._agent)
         try:
             said = await forward(
-                step.argv,
-                step.cwd,
+                relay,
                 (),
                 opened=lambda _: None,
                 refused=self._refused,

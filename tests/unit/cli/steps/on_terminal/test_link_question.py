@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.cli.steps.on_terminal import link_question as subject
 from agent_sandbox.cli.steps.on_terminal.link_question import LINK, Browser, LinkQuestion, browse
 from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import relay
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.runtime.terminal.clipboard_filter import copy_sequence
@@ -148,7 +148,7 @@ def browser(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], B
     """Return a function that makes a browser of a project with this project file; pages are written down."""
 
     def make(text: str) -> Browser:
-        monkeypatch.setattr(subject, "relay_step", lambda _: HandOver(argv=BOX, cwd=project))
+        monkeypatch.setattr(subject, "relay_in", lambda _: Command(argv=BOX))
         return Browser(replace(read_project(project), made_of={PROJECT_FILE: text}))
 
     return make
@@ -204,7 +204,7 @@ def test_the_port_of_the_answer_closes_after_it_and_if_none_comes(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     one = browser("")
-    monkeypatch.setattr(subject, "relay_step", lambda _: HandOver(argv=(sys.executable, "-c", ANSWERS), cwd=Path("/")))
+    monkeypatch.setattr(subject, "relay_in", lambda _: Command(argv=(sys.executable, "-c", ANSWERS)))
     monkeypatch.setattr(subject, "LONGEST", longest)
     monkeypatch.setattr(subject, "GRACE", grace)
     assert one.open(URL, port)
@@ -242,7 +242,7 @@ def test_a_page_does_not_open_if_the_relay_cannot_start(
     browser: Callable[[str], Browser], pages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = browser("")
-    monkeypatch.setattr(subject, "relay_step", lambda _: HandOver(argv=("/no/such/program",), cwd=Path("/")))
+    monkeypatch.setattr(subject, "relay_in", lambda _: Command(argv=("/no/such/program",)))
     assert (one.open(URL, 1455), pages) == (False, [])
 
 

@@ -64,11 +64,11 @@ def seat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
 def run(seat: Seat, monkeypatch: pytest.MonkeyPatch, program: Callable[[], int], *, images: bool = False) -> int:
     """Run a program in place of the command of the sandbox."""
 
-    def attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
+    def attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str], **_: object) -> int:
         assert (argv[-1], cwd, bool(pass_signal)) == ("agent", Path.cwd(), True)
         return program()
 
-    monkeypatch.setattr(subject, "run_attached", attached)
+    monkeypatch.setattr("agent_sandbox.runtime.host.attached.run_attached", attached)
     looking = Thread(target=seat.look)
     looking.start()
     try:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.steps.on_terminal import session
 from agent_sandbox.cli.steps.watching.asking_run import HOW, run_asking
 from agent_sandbox.cli.steps.watching.connection import Connection
 from agent_sandbox.runtime.host.pty_session import PtySession
@@ -22,7 +21,7 @@ def test_asks_while_the_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
         connection._on_report(State())
         watched.set()
 
-    def attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str]) -> int:
+    def attached(argv: Sequence[str], *, cwd: Path, pass_signal: Sequence[str], **_: object) -> int:
         assert (argv[-1], cwd, bool(pass_signal)) == ("agent", Path.cwd(), True)
         return 3
 
@@ -32,7 +31,7 @@ def test_asks_while_the_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
         assert woken.is_set()
         return program()
 
-    monkeypatch.setattr(session, "run_attached", attached)
+    monkeypatch.setattr("agent_sandbox.runtime.host.attached.run_attached", attached)
     monkeypatch.setattr(Connection, "watch", watch)
     monkeypatch.setattr(Connection, "end", lambda _: over.append(True))
     monkeypatch.setattr(PtySession, "run", run)

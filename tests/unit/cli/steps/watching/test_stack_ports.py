@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_sandbox.backends.plan import HandOver
 from agent_sandbox.cli.steps.watching import stack_ports as module
 from agent_sandbox.cli.steps.watching.stack_ports import Inside, PortInside, StackPorts
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import forward as forwarding
 from agent_sandbox.runtime.ports import reported
 from agent_sandbox.runtime.ports.forward import Forward
@@ -36,8 +36,8 @@ class Stack:
         self.relay = RELAY
         monkeypatch.setattr(reported, "SECONDS", 0)
         monkeypatch.setattr(module, "driver", lambda: SimpleNamespace(find=self.find))
-        monkeypatch.setattr(module, "listeners_step", lambda _, container: self.step(container, "-c", code))
-        monkeypatch.setattr(module, "relay_step", lambda *_: self.step("relay", "-I", self.relay))
+        monkeypatch.setattr(module, "listeners_in", lambda agent: self.step(agent.id, "-c", code))
+        monkeypatch.setattr(module, "relay_in", lambda _: self.step("relay", "-I", self.relay))
         self.ports = StackPorts(without_directory("app-1"), self.reports.put, seconds=0.01)
 
     def find(self, *_: str) -> SimpleNamespace | None:
@@ -45,10 +45,10 @@ class Stack:
         self.looks.put("look")
         return self.agent
 
-    def step(self, what: str, *argv: str) -> HandOver:
+    def step(self, what: str, *argv: str) -> Command:
         """Record the start of a program, and return it."""
         self.started.append(what)
-        return HandOver(argv=(sys.executable, *argv), cwd=Path("/"))
+        return Command(argv=(sys.executable, *argv))
 
     @contextmanager
     def followed(self) -> Iterator[None]:
