@@ -12,11 +12,11 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import pytest
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.cli.diff import difference
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones import checked as checking
@@ -191,11 +191,14 @@ def test_objects_that_fail_gits_checks_are_not_fetched(world: World, name: str, 
 def lie(world: World, monkeypatch: pytest.MonkeyPatch, listing: bytes, pack: bytes = b"") -> None:
     """Replace the output of the clone's container."""
 
-    def capture(_step: RunCommand, *, into: IO[bytes], **_options: object) -> Finished:
-        into.write(listing if volumes.LIST in _step.argv else pack)
-        return Finished(argv=(), code=0, out="")
+    def spawn(_: object, *argv: str, **_options: object) -> SimpleNamespace:
+        def capture(*, into: IO[bytes], **_options: object) -> Finished:
+            into.write(listing if volumes.LIST in argv else pack)
+            return Finished(argv=(), code=0, out="")
 
-    monkeypatch.setattr(world.driver, "capture", capture)
+        return SimpleNamespace(capture=capture)
+
+    monkeypatch.setattr(world.driver, "spawn", spawn)
 
 
 def test_references_with_malformed_names_are_not_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.plan import RemoveImages, RunCommand
-from agent_sandbox.backends.verbs import Build, Down, Logs, Restart, Up
+from agent_sandbox.backends.verbs import Build, Down, Restart, Up
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container, Intruders
+from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.driver.protocol import Machine, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.drivers import load_driver
@@ -31,9 +32,9 @@ def agent_of(world: World) -> Container:
 
 def failing(world: World) -> RunCommand:
     """Return a step whose command fails."""
-    (step,) = world.driver.planner.plan(world.project, Logs(services=("fail",)))
+    (step,) = world.driver.planner.plan(world.project, Down())
     assert isinstance(step, RunCommand)
-    argv = (*step.argv[:-3], "fail")
+    argv = (*step.argv[:-2], "fail")
     return RunCommand(argv=argv, cwd=world.project.root, project=world.project.name, purpose="failing")
 
 
@@ -96,7 +97,8 @@ def test_an_image_that_does_not_exist_has_no_digests(world: World) -> None:
 def test_returns_what_a_container_printed(world: World) -> None:
     world.have(**RUNNING)
     agent = agent_of(world)
-    assert isinstance(world.driver.output_of(agent, lines=3), str)
+    assert world.driver.logs(agent, tail=3).capture().code == 0
+    assert world.driver.logs(world.project, "agent", tail=3).watch(on_line=lambda _line: None).code == 0
 
 
 def test_a_container_can_be_stopped(world: World) -> None:
@@ -132,10 +134,6 @@ def test_reports_a_command_that_fails(world: World) -> None:
     with pytest.raises(UserError) as raised:
         world.driver.execute((step,), explain=lambda _step, _said: [mine])
     assert raised.value.problems == (mine,)
-    with pytest.raises(UserError):
-        world.driver.pass_on((step,), on_line=lambda _line: None)
-    assert world.driver.capture(step, timeout=30).code != 0
-    assert world.driver.watch(step, on_line=lambda _line: None).code != 0
 
 
 def test_removing_an_image_that_does_not_exist_is_not_an_error(world: World) -> None:
@@ -151,7 +149,8 @@ def test_reports_a_missing_command_of_the_engine(world: World, monkeypatch: pyte
         for act in (
             lambda: world.driver.observe("app-1"),
             lambda: world.driver.execute((failing(world),)),
-            lambda: world.driver.capture(failing(world), timeout=1),
+            world.driver.logs(world.project).capture,
+            world.driver.spawn(Role(project=world.project, service="agent"), "true").capture,
         ):
             with pytest.raises(UserError, match=r"^(\w+): the \1 command was not found; .*docker"):
                 act()

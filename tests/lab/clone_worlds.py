@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.runtime.clones.fetch import (
@@ -31,8 +30,10 @@ from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, 
 from agent_sandbox.runtime.clones.listing import Listing
 from agent_sandbox.runtime.clones.volume import CloneVolume
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.project.clone_record import Clone
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.recorded import Owner
@@ -67,7 +68,7 @@ class HereDriver:
     folder: Path
     temporary: Path
     planner: ComposePlanner = field(default_factory=ComposePlanner)
-    steps: list[RunCommand] = field(default_factory=list)
+    steps: list[Command] = field(default_factory=list)
     # More variables of the container.
     inside: dict[str, str] = field(default_factory=dict)
     # The volumes of the project's own stack.
@@ -75,23 +76,12 @@ class HereDriver:
     # The containers of the clone's stack.
     containers: tuple[Container, ...] = ()
 
-    def capture(
-        self,
-        step: RunCommand,
-        *,
-        timeout: float,
-        stdin: bytes | IO[bytes] = b"",
-        into: IO[bytes] | None = None,
-        most: int = process.MOST_BYTES,
-    ) -> process.Finished:
-        """Run what follows the name of the image."""
-        self.steps.append(step)
-        at = step.argv.index("--entrypoint")
-        argv = (step.argv[at + 1], *step.argv[at + 3 :])
+    def spawn(self, place: Place, *argv: str, stdin: bool = False, user: str = "") -> Command:
+        """Run it in the directory, with the variables of the container."""
+        self.steps.append(load_driver().spawn(place, *argv, stdin=stdin, user=user))
         variables = {**QUIET, "TMPDIR": str(self.temporary), **self.inside}
-        return process.capture(
-            argv, cwd=self.folder, timeout=timeout, stdin=stdin, into=into, most=most, environment=variables
-        )
+        words = (f"{name}={value}" for name, value in variables.items())
+        return Command(argv=("/usr/bin/env", *words, *argv), cwd=self.folder)
 
     def leftovers(self, _project: str) -> dict[str, tuple[str, ...]]:
         """Have no volume of the project's own stack."""

@@ -30,13 +30,6 @@ class Terminal(StrEnum):
     NONE = "none"
 
 
-class Follow(StrEnum):
-    """Whether to keep printing new lines."""
-
-    WAIT = "wait"
-    STOP = "stop"
-
-
 class Build(Struct, frozen=True, kw_only=True):
     """Build images. An empty `base_image` means the default of the image's recipe."""
 
@@ -91,59 +84,8 @@ class Restart(Struct, frozen=True, kw_only=True):
     service: str
 
 
-class Logs(Struct, frozen=True, kw_only=True):
-    """Show the output of these services, or of all if none is named."""
-
-    services: tuple[str, ...] = ()
-    follow: Follow = Follow.STOP
-    tail: int | None = None
-
-
-class AskImage(Struct, frozen=True, kw_only=True):
-    """Run a program of an image for its output, in a container that reaches nothing and can change nothing.
-
-    `volumes` are the volumes that it can read, by their places. `user` is `UID:GID`, by default nobody; its `home` is a
-    directory in memory.
-    """
-
-    image: str
-    argv: tuple[str, ...]
-    volumes: Mapping[str, str] = {}
-    user: str = ""
-    home: str = ""
-
-
 class Create(Struct, frozen=True, kw_only=True):
     """Create the containers, networks and volumes without starting anything."""
 
 
-class InClone(Struct, frozen=True, kw_only=True):
-    """Run a program of the agents' image beside the stack, with the volume of a clone and without a network.
-
-    It runs whether the stack does or not, and can change nothing but the volume, and that only if it `writes`.
-    """
-
-    image: str
-    argv: tuple[str, ...]
-    writes: bool = False
-
-
-class CopySecrets(Struct, frozen=True, kw_only=True):
-    """Copy the secrets of another stack, by the name of its volume, from volume to volume."""
-
-    image: str
-    source: str
-
-
-class CopyCache(Struct, frozen=True, kw_only=True):
-    """Replace the content of `target` with that of `source`, both volumes of ~/.cache.
-
-    A container of the agents' image does this. If `target` does not exist, it is created as a volume of the stack.
-    """
-
-    image: str
-    source: str
-    target: str
-
-
-type Verb = Build | Up | Create | Down | Destroy | Restart | Logs | AskImage | InClone | CopySecrets | CopyCache
+type Verb = Build | Up | Create | Down | Destroy | Restart

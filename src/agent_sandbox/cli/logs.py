@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from typer import Argument, Option
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.proxy.logs import Denied, Json, show_decisions
-from agent_sandbox.cli.steps.execute import backend, driver, not_running
+from agent_sandbox.cli.steps.execute import driver, not_running
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.counted import counted
 from agent_sandbox.problems import Problem, UserError
@@ -70,11 +69,13 @@ def _show_output(project: Project, services: Sequence[str], *, follow: bool, tai
     if unknown:
         hint = f"one of: {', '.join(sorted(found))}"
         raise UserError(Problem(where=name, what="the stack has no such container", hint=hint) for name in unknown)
-    verb = Logs(services=tuple(services), follow=Follow.WAIT if follow else Follow.STOP, tail=tail)
+    command = driver().logs(project, *services, follow=follow, tail=tail)
     try:
-        driver().pass_on(backend().plan(project, verb), on_line=show)
+        done = command.watch(on_line=show)
     except KeyboardInterrupt:
         return INTERRUPTED
+    if done.code != 0:
+        raise UserError([driver().explain(done.out, doing=str(command))])
     return DONE
 
 

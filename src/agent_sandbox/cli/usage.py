@@ -12,7 +12,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from typer import Option
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
@@ -93,11 +92,10 @@ def _build(projects: Mapping[str, Project], stacks: Sequence[StackFound], extra_
 def _counted(project: Project | None, stack: StackFound, day: str) -> Counted:
     if project is None:
         return Counted(stack=stack.name, root=None, problem=UNKNOWN)
-    asked = question(project, stack, day)
+    asked = question(driver(), project, stack, day)
     if asked is None:
         return Counted(stack=stack.name, root=project.root)
-    (step,) = (step for step in backend().plan(project, asked) if isinstance(step, RunCommand))
-    done = driver().capture(step, timeout=SECONDS)
+    done = asked.capture(timeout=SECONDS)
     try:
         return Counted(stack=stack.name, root=project.root, usage=read_usage(done.out if done.code == 0 else ""))
     except NotAnAnswerError:

@@ -44,7 +44,8 @@ def _waiting(container: Container) -> bool:
 
 def last_words(driver: Driver, container: Container) -> str:
     """Return the last lines that a container printed, without audit records."""
-    lines = driver.output_of(container, lines=LINES).strip().splitlines()
+    done = driver.logs(container, tail=LINES).capture()
+    lines = (done.out + done.err).strip().splitlines()
     return "\n".join(line for line in lines if read_line(line) is None)
 
 

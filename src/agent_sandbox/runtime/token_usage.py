@@ -10,12 +10,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskImage
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.images import usage_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import StackFound
+from agent_sandbox.runtime.driver.place import Helper, Store
+from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.host.agents import load_agents, load_manifests
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.state_sizes import agent_of
 from agent_sandbox.stack.services.agent import local_volume, state_volumes
 
@@ -72,14 +74,14 @@ class AgentUsage(Struct, kw_only=True):
     models: dict[str, Tokens] = {}
 
 
-def question(project: Project, stack: StackFound, since: str) -> AskImage | None:
+def question(driver: Driver, project: Project, stack: StackFound, since: str) -> Command | None:
     """Return what to run for a stack, None if it has no state. `since` is a day such as 2026-01-31, or empty."""
-    volumes = dict(_places(project, stack))
-    if not volumes:
+    stores = tuple(Store(volume=name, at=place) for place, name in _places(project, stack))
+    if not stores:
         return None
-    owner = f"{project.owner.uid}:{project.owner.gid}"
-    argv = (*PROGRAM, *(("--since", since) if since else ()))
-    return AskImage(image=usage_name(), argv=argv, volumes=volumes, user=owner, home=MEMORY)
+    helper = Helper(project=project, image=usage_name(), stores=stores, home=MEMORY)
+    days = ("--since", since) if since else ()
+    return driver.spawn(helper, *PROGRAM, *days, user=f"{project.owner.uid}:{project.owner.gid}")
 
 
 def _places(project: Project, stack: StackFound) -> Iterator[tuple[str, str]]:

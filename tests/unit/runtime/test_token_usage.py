@@ -9,6 +9,7 @@ from agent_sandbox.agents.together import Agents
 from agent_sandbox.backends.project import Project
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime import token_usage as module
+from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.token_usage import (
     AgentUsage,
@@ -101,19 +102,18 @@ def test_reads_the_state_volumes_of_all_agents_as_their_owner() -> None:
     local = local_volume(Agents((AGENT,)))
     other = next(iter(state_volumes(OTHER)))  # of an agent that the stack had before
     volumes = (f"app-1_{KEY}", f"app-1_{other}", f"app-1_{local}", "app-1_log", "app-1_state-gone", "app-1_state-")
-    asked = question(PROJECT, StackFound(name="app-1", volumes=volumes), "2026-01-31")
+    asked = question(DRIVER, PROJECT, StackFound(name="app-1", volumes=volumes), "2026-01-31")
     assert asked
-    assert asked.volumes == {
-        f"/state/{PATH}": f"app-1_{KEY}",
-        f"/state/{state_volumes(OTHER)[other]}": f"app-1_{other}",
-        "/state/.local": f"app-1_{local}",
-    }
-    assert (asked.user, asked.argv[-2:]) == ("501:20", ("--since", "2026-01-31"))
+    assert [word for word in asked.argv if word.startswith("type=volume")] == [
+        f"type=volume,source=app-1_{key},target=/state/{path},readonly,volume-nocopy"
+        for key, path in ((KEY, PATH), (other, state_volumes(OTHER)[other]), (local, ".local"))
+    ]
+    assert (asked.argv[-2:], "--user 501:20 " in str(asked)) == (("--since", "2026-01-31"), True)
     assert "--offline" in asked.argv
-    assert question(PROJECT, StackFound(name="app-1", volumes=("app-1_log",)), "") is None
+    assert question(DRIVER, PROJECT, StackFound(name="app-1", volumes=("app-1_log",)), "") is None
 
 
 def test_leaves_out_agents_whose_manifest_is_missing() -> None:
     project = Project(root=Path("/app"), name="app-1", agents=("gone",), owner=Owner(), images=(), files=())
     volumes = ("app-1_state-gone", "app-1_local-gone")
-    assert question(project, StackFound(name="app-1", volumes=volumes), "") is None
+    assert question(DRIVER, project, StackFound(name="app-1", volumes=volumes), "") is None

@@ -7,36 +7,21 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_sandbox.agents.home import HOME
 from agent_sandbox.backends.plan import BuildImage, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
-    AskImage,
     Build,
     Cache,
-    CopyCache,
-    CopySecrets,
     Create,
     Destroy,
     Down,
     Drop,
-    Follow,
-    InClone,
-    Logs,
     Pull,
     Restart,
     Up,
     Verb,
 )
 from agent_sandbox.images import BASE_IMAGE, DIGEST_LABEL, Image
-from agent_sandbox.stack.containers import (
-    CLONE,
-    PROXY_USER,
-    SECRETS_KEY,
-    WORKSPACE,
-)
-
-type Question = Logs | AskImage | InClone
 
 DIRECTORY = ".devcontainer"
 # The label that compose sets on everything of a project.
@@ -45,25 +30,6 @@ PROJECT_LABEL = "com.docker.compose.project"
 # Only Compose can tell: its hash labels do not equal those of `config --hash`, because it replaces `network_mode`.
 CREATE = ("create", "--no-build", "--remove-orphans")
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
-# A container that reaches nothing, can change nothing and leaves nothing. The user follows.
-ALONE = (
-    *("--rm", "--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
-    *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user"),
-)
-# Copies at most 4 GiB. Go makes its modules read-only.
-COPY_CACHE = (
-    '[ "$(du --summarize --block-size=1M /from | cut --fields=1)" -le 4096 ] && chmod -R u+rwX . '
-    "&& find . -mindepth 1 -delete && exec cp --archive --reflink=auto /from/. ."
-)
-NOBODY = "65534:65534"
-# Of what git in a clone may use: the agent decides what it works on.
-WITH_CLONE = (
-    *("--memory", "4g", "--memory-swap", "4g", "--pids-limit", "256", "--workdir", WORKSPACE, "--init"),
-    *("--tmpfs", "/tmp:size=64m,mode=1777"),  # noqa: S108 - a container's
-)
-# For one that reads what an agent wrote. Without `--init`, its program would ignore the signal that ends it.
-BOUNDS = ("--init", "--memory", "1g", "--pids-limit", "128")
-IN_MEMORY = "size=512m,mode=1777"
 # The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"
 # A setting in the user's shell could select the legacy builder, which has no secrets.
@@ -101,23 +67,9 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
                     self._run(project, f"restarting {verb.service}", "restart", verb.service),
                     self._run(project, f"waiting for {verb.service}", *again),
                 )
-            case CopySecrets() | CopyCache():
-                steps = (self._copy(project, verb),)
-            case _:
-                steps = (self._question(project, verb),)
-        return steps
-
-    def _question(self, project: Project, verb: Question) -> RunCommand:
-        """Return the step that runs a command for its output."""
-        match verb:
-            case Logs():
-                return self._run(project, "reading the logs", *_logs(verb))
-            case AskImage():
-                return self._in_image(project, verb)
-            case InClone():
-                return self._in_clone(project, verb)
             case _:
                 assert_never(verb)
+        return steps
 
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""
@@ -174,54 +126,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
             for command in commands
         )
 
-    def _in_image(self, project: Project, verb: AskImage) -> RunCommand:
-        program, *arguments = verb.argv
-        home = ("--env", f"HOME={verb.home}", "--tmpfs", f"{verb.home}:{IN_MEMORY}") if verb.home else ()
-        mounts = (
-            word
-            for place, name in verb.volumes.items()
-            for word in ("--mount", f"type=volume,source={name},target={place},readonly,volume-nocopy")
-        )
-        within = (verb.user or NOBODY, *home, *(BOUNDS if verb.volumes else ()), *mounts, "--entrypoint", program)
-        argv = (self.program, "run", *ALONE, *within, verb.image, *arguments)
-        return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the image")
-
-    def _in_clone(self, project: Project, verb: InClone) -> RunCommand:
-        program, *arguments = verb.argv
-        volume = f"type=volume,source={project.name}_{CLONE},target={WORKSPACE}"
-        owner = f"{project.owner.uid}:{project.owner.gid}"
-        mount = volume if verb.writes else f"{volume},readonly"
-        within = ("--mount", mount, *WITH_CLONE, "--entrypoint", program, verb.image)
-        argv = (self.program, "run", "--interactive", *ALONE, owner, *within, *arguments)
-        return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="asking the clone")
-
-    def _copy(self, project: Project, verb: CopySecrets | CopyCache) -> RunCommand:
-        return self._copy_cache(project, verb) if isinstance(verb, CopyCache) else self._copy_secrets(project, verb)
-
-    def _copy_secrets(self, project: Project, verb: CopySecrets) -> RunCommand:
-        mounts = (
-            *("--mount", f"type=volume,source={verb.source},target=/from,readonly"),
-            *("--mount", f"type=volume,source={project.name}_{SECRETS_KEY},target=/to"),
-        )
-        argv = (*ALONE, PROXY_USER, *mounts, "--entrypoint", "cp", verb.image, "--archive", "/from/.", "/to/")
-        return RunCommand(
-            argv=(self.program, "run", *argv), cwd=project.root, project=project.name, purpose="copying the secrets"
-        )
-
-    def _copy_cache(self, project: Project, verb: CopyCache) -> RunCommand:
-        owner = f"{project.owner.uid}:{project.owner.gid}"
-        label = f"volume-label={PROJECT_LABEL}={project.name}"
-        # A new volume gets the owner of the directory that the image has there.
-        home = f"{HOME}/.cache"
-        mounts = (
-            *("--mount", f"type=volume,source={verb.source},target=/from,readonly,volume-nocopy"),
-            *("--mount", f"type=volume,source={verb.target},target={home},{label}", "--workdir", home),
-        )
-        argv = (*ALONE, owner, *mounts, *BOUNDS, "--entrypoint", "/bin/sh", verb.image, "-c", COPY_CACHE)
-        return RunCommand(
-            argv=(self.program, "run", *argv), cwd=project.root, project=project.name, purpose="copying the caches"
-        )
-
     def _left_volumes(self, project: Project) -> RunCommand:
         """Return the step that removes volumes that no file names any more, such as a former agent's."""
         label = f"label={PROJECT_LABEL}={project.name}"
@@ -263,15 +167,6 @@ def _csv_field(text: str) -> str:
 
 def _wait() -> tuple[str, ...]:
     return ("--wait", "--wait-timeout", str(START_SECONDS))
-
-
-def _logs(verb: Logs) -> Iterator[str]:
-    yield from ("logs", "--no-color")
-    if verb.follow is Follow.WAIT:
-        yield "--follow"
-    if verb.tail is not None:
-        yield from ("--tail", str(verb.tail))
-    yield from verb.services
 
 
 def _relative(file: Path, root: Path) -> str:

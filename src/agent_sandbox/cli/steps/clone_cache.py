@@ -10,17 +10,24 @@ import os
 
 from msgspec.structs import replace
 
+from agent_sandbox.agents.home import HOME
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import CopyCache
-from agent_sandbox.cli.steps.execute import backend, driver, execute
+from agent_sandbox.cli.steps.execute import driver, run_helper
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones.host_repository import HostRepository, Start
+from agent_sandbox.runtime.driver.place import Helper, Store
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.clone_record import Clone, clones_of, save_clone
 from agent_sandbox.runtime.project.installed import images_of, open_project
 
 CACHE, KEPT = "home-cache", "setup-cache"
+HOME_CACHE = f"{HOME}/.cache"
+# Copies at most 4 GiB. Go makes its modules read-only.
+COPY = (
+    '[ "$(du --summarize --block-size=1M /from | cut --fields=1)" -le 4096 ] && chmod -R u+rwX . '
+    "&& find . -mindepth 1 -delete && exec cp --archive --reflink=auto /from/. ."
+)
 NOT_KEPT = "note: the downloads of the setup script could not be kept for other clones: they may be larger than 4 GiB"
 
 
@@ -46,21 +53,27 @@ def bring_cache(own: Project, clone: Clone, image: str, key: str) -> bool:
             source = _kept(stack)
             if source not in driver().leftovers(stack.name)["volumes"]:
                 continue
-            copy = CopyCache(image=image, source=source, target=f"{own.name}_{CACHE}")
-            execute(backend().plan(own, copy), quiet=True)
+            _copy(own, image, source=source, target=f"{own.name}_{CACHE}")
             return True
     return False
 
 
 def keep_cache(own: Project, clone: Clone, image: str, key: str) -> None:
     """Keep the cache of a new clone whose setup has just ended, for others."""
-    copy = CopyCache(image=image, source=f"{own.name}_{CACHE}", target=_kept(own))
     try:
-        execute(backend().plan(own, copy), quiet=True)
+        _copy(own, image, source=f"{own.name}_{CACHE}", target=_kept(own))
     except UserError:
         say(NOT_KEPT)
         return
     save_clone(replace(clone, cache=key))
+
+
+def _copy(own: Project, image: str, *, source: str, target: str) -> None:
+    """Replace the content of a volume, which may be new: it gets the owner of the image's directory."""
+    stores = (Store(volume=source, at="/from"), Store(volume=target, at=HOME_CACHE, writes=True))
+    helper = Helper(project=own, image=image, stores=stores, directory=HOME_CACHE)
+    copying = driver().spawn(helper, "/bin/sh", "-c", COPY, user=f"{own.owner.uid}:{own.owner.gid}")
+    run_helper(copying, doing="copying the caches")
 
 
 def _kept(project: Project) -> str:

@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import CopySecrets, Create
+from agent_sandbox.backends.verbs import Create
 from agent_sandbox.cli.steps.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clone_policy import bring_policy
-from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running
+from agent_sandbox.cli.steps.execute import backend, driver, execute, is_running, run_helper
 from agent_sandbox.cli.steps.unreviewed import record_first_review
 from agent_sandbox.cli.terminal.output import say, short_path
 from agent_sandbox.counted import counted
@@ -33,6 +33,7 @@ from agent_sandbox.runtime.clones.host_repository import (
     uncommitted_in,
 )
 from agent_sandbox.runtime.clones.volume import CloneVolume
+from agent_sandbox.runtime.driver.place import Helper, Store
 from agent_sandbox.runtime.host.files import problem_of, write_all
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.init.initialise import InitOptions, prepare
@@ -53,7 +54,7 @@ from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.sources.recipes import recipes_of
-from agent_sandbox.stack.containers import SECRETS_KEY
+from agent_sandbox.stack.containers import PROXY_USER, SECRETS_KEY
 
 
 class EnteredClone(NamedTuple):
@@ -260,7 +261,10 @@ def _copy_secrets(parent: Project, own: Project) -> None:
     """Copy the stored secrets of the clone's project; others come from a source."""
     volume = f"{parent.name}_{SECRETS_KEY}"
     if volume in driver().leftovers(parent.name)["volumes"]:
-        execute(backend().plan(own, CopySecrets(image=proxy_name(), source=volume)), quiet=True)
+        target = Store(volume=f"{own.name}_{SECRETS_KEY}", at="/to", writes=True)
+        helper = Helper(project=own, image=proxy_name(), stores=(Store(volume=volume, at="/from"), target))
+        copying = driver().spawn(helper, "cp", "--archive", "/from/.", "/to/", user=PROXY_USER)
+        run_helper(copying, doing="copying the secrets")
 
 
 def _fill(own: Project, clone: Clone, repository: HostRepository, start: Start) -> Clone:

@@ -17,6 +17,7 @@ from agent_sandbox.runtime.driver.protocol import Driver, Explain
 from agent_sandbox.runtime.driver.session import run_session
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Tell, ignore
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import settings_replaced
 from agent_sandbox.stack.containers import ENTER
@@ -55,6 +56,13 @@ def execute(  # noqa: PLR0913 - how commands differ
             show(event)
 
         driver().execute(plan, tell=both, explain=explain)
+
+
+def run_helper(command: Command, *, doing: str) -> None:
+    """Run a command to its end; raise UserError if it fails."""
+    done = command.watch(on_line=lambda _line: None)
+    if done.code != 0:
+        raise UserError([driver().explain(done.out, doing=doing)])
 
 
 def attach(

@@ -9,14 +9,14 @@ from typing import IO
 
 from msgspec import Struct
 
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import InClone
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, Start, last_line, write_pack
+from agent_sandbox.runtime.driver.place import Helper, Store
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, Finished
 from agent_sandbox.size_text import size_text
+from agent_sandbox.stack.containers import CLONE, WORKSPACE
 
 SECONDS = 900.0
 # The agent can configure a git filter that ignores SIGINT. Without `timeout`, the container would outlive this process.
@@ -143,9 +143,11 @@ class CloneVolume(Struct, frozen=True, kw_only=True):
         seconds: float,
     ) -> Finished:
         argv = (*TIMEOUT, f"{seconds + GRACE_SECONDS:g}", "/bin/sh", "-c", script, "agent-sandbox", *words)
-        plan = self.driver.planner.plan(self.project, InClone(image=self.image, argv=argv, writes=writes))
-        (step,) = (step for step in plan if isinstance(step, RunCommand))
-        return self.driver.capture(step, timeout=seconds, stdin=stdin, into=into, most=most)
+        project, owner = self.project, self.project.owner
+        store = Store(volume=f"{project.name}_{CLONE}", at=WORKSPACE, writes=writes)
+        helper = Helper(project=project, image=self.image, stores=(store,), memory="4g", directory=WORKSPACE)
+        command = self.driver.spawn(helper, *argv, stdin=True, user=f"{owner.uid}:{owner.gid}")
+        return command.capture(timeout=seconds, stdin=stdin, into=into, most=most)
 
     def _problem(self, what: str, done: Finished) -> Problem:
         known = self.driver.known_fault(done.err)

@@ -1,25 +1,23 @@
 """The driver for engines that are controlled by `docker`, or by a program with the same arguments."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import IO
 
 from msgspec import Struct
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
-from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.backends.plan import Plan
+from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose import intruders
 from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers, stacks
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.faults import known_fault
-from agent_sandbox.runtime.compose.spawn import spawn
+from agent_sandbox.runtime.compose.spawn import logs, spawn
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
 from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.protocol import NOTHING, Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
-from agent_sandbox.runtime.host import process
 from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.process import Finished, Input
 
 STOP_SECONDS = 2
 
@@ -93,42 +91,15 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
 
         return download_size(self.engine, image)
 
-    def output_of(self, container: Container, *, lines: int) -> str:
-        """Read the container's log."""
-        done = self.engine.ask("logs", "--tail", str(lines), container.id)
-        return done.out + done.err
+    def logs(self, of: Project | Container, *services: str, follow: bool = False, tail: int | None = None) -> Command:
+        """Use the log of a container, or those that compose puts together."""
+        return logs(self.engine, self.planner, of, services, follow=follow, tail=tail)
 
     def execute(self, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
         """Run the plan's commands, except builds that are not needed."""
         from agent_sandbox.runtime.compose.execute import act  # noqa: PLC0415 - questions need none of it
 
         act(self.engine, plan, tell=tell, explain=explain)
-
-    def pass_on(self, plan: Plan, *, on_line: Callable[[str], None]) -> None:
-        """Follow the output of the plan's commands."""
-        from agent_sandbox.runtime.compose.execute import hand_on  # noqa: PLC0415 - as above
-
-        hand_on(self.engine, plan, on_line=on_line)
-
-    def capture(
-        self,
-        step: RunCommand,
-        *,
-        timeout: float,
-        stdin: bytes | IO[bytes] = b"",
-        into: IO[bytes] | None = None,
-        most: int = process.MOST_BYTES,
-    ) -> Finished:
-        """Run the step's command without a terminal."""
-        with self.engine.required():
-            return process.capture(step.argv, cwd=step.cwd, timeout=timeout, stdin=stdin, into=into, most=most)
-
-    def watch(
-        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None
-    ) -> Finished:
-        """Run the step's command until it ends."""
-        with self.engine.required():
-            return process.watch(step.argv, cwd=step.cwd, on_line=on_line, on_start=on_start)
 
     def spawn(
         self,

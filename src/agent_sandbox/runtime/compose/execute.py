@@ -3,8 +3,7 @@
 import io
 import os
 import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from agent_sandbox.backends.compose.plan import BASE_LABEL
 from agent_sandbox.backends.plan import BuildImage, Plan, RemoveImages, RunCommand
@@ -111,15 +110,6 @@ def _run(engine: Engine, step: RunCommand, tell: Tell, explain: Explain | None) 
 def _is_ready(engine: Engine, project: str) -> bool:
     found = containers(engine, project)
     return bool(found) and all(one.ready for one in found)
-
-
-def hand_on(engine: Engine, plan: Plan, *, on_line: Callable[[str], None]) -> None:
-    """Run the commands of a plan and pass each line of output to `on_line`."""
-    for step in plan:
-        with engine.required():
-            done = process.follow(step.argv, on_line=on_line, cwd=step.cwd if isinstance(step, RunCommand) else None)
-        if done.code != 0:
-            raise UserError([engine.problem(done.out, doing=shlex.join(step.argv))])
 
 
 def shown_text(line: str, project: str) -> str | None:

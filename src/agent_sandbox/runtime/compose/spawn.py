@@ -1,9 +1,10 @@
-"""The command that runs a program in a container of a stack, or in a temporary one beside it."""
+"""The command that runs a program in a container of a stack, or in a temporary one beside it, or prints its output."""
 
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL, ComposePlanner
+from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.place import Helper, Place, Role, Store
@@ -44,10 +45,29 @@ def spawn(  # noqa: PLR0913 - what a program gets
         case Role():
             how = ("exec",) if place.runs else ("run", "--rm", "--no-deps")
             words = (*how, *(() if tty else ("-T",)), *options, place.service, *argv)
-            argv = (*planner.compose_argv(place.project), *words)
-            return Command(argv=argv, cwd=place.project.root, required=engine.required)
+            return _compose(engine, planner, place.project, *words)
         case _:
             assert_never(place)
+
+
+def logs(  # noqa: PLR0913 - as above
+    engine: Engine,
+    planner: ComposePlanner,
+    of: Project | Container,
+    services: tuple[str, ...],
+    *,
+    follow: bool,
+    tail: int | None,
+) -> Command:
+    """Return the command that prints output; see `Driver.logs`."""
+    which = (*(("--follow",) if follow else ()), *(() if tail is None else ("--tail", str(tail))))
+    if isinstance(of, Container):
+        return Command(argv=(engine.program, "logs", *which, of.id), required=engine.required)
+    return _compose(engine, planner, of, "logs", "--no-color", *which, *services)
+
+
+def _compose(engine: Engine, planner: ComposePlanner, project: Project, *words: str) -> Command:
+    return Command(argv=(*planner.compose_argv(project), *words), cwd=project.root, required=engine.required)
 
 
 def _options(env: Mapping[str, str], user: str = "") -> Iterator[str]:

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, Input
 from agent_sandbox.runtime.project.installed import find_project
 from agent_sandbox.runtime.project.root import find_root
 
@@ -84,36 +83,11 @@ class Driver(Protocol):
     def download_size(self, image: str) -> int | None:
         """Return the bytes that pulling an image downloads; None if its registry did not say."""
 
-    def output_of(self, container: Container, *, lines: int) -> str:
-        """Return the last lines that a container printed."""
+    def logs(self, of: Project | Container, *services: str, follow: bool = False, tail: int | None = None) -> Command:
+        """Return the command that prints the output of a container, or of these services of a project, or of all."""
 
     def execute(self, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
         """Execute the steps in order; raise the UserError that `explain` makes of the first failure."""
-
-    def pass_on(self, plan: Plan, *, on_line: Callable[[str], None]) -> None:
-        """Run the commands of a plan and pass each line of output to `on_line`."""
-
-    def capture(
-        self,
-        step: RunCommand,
-        *,
-        timeout: float,
-        stdin: bytes | IO[bytes] = b"",
-        into: IO[bytes] | None = None,
-        most: int = MOST_BYTES,
-    ) -> Finished:
-        """Run one command and return its output, at most that many bytes, and its exit code.
-
-        With `into`, its stdout goes to that file.
-        """
-
-    def watch(
-        self, step: RunCommand, *, on_line: Callable[[str], None], on_start: Callable[[Input], None] = lambda _: None
-    ) -> Finished:
-        """Run one command until it ends, with a stdin that stays open as long as this process.
-
-        `on_start` gets that stdin.
-        """
 
     def spawn(
         self,

@@ -1,18 +1,19 @@
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clone_cache
-from agent_sandbox.cli.steps.clone_cache import NOT_KEPT, bring_cache, cache_key, keep_cache
+from agent_sandbox.cli.steps.clone_cache import COPY, NOT_KEPT, bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clones import EnteredClone, enter_clone
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.clones.host_repository import open_repository, start_of
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.project.clone_record import Clone, clones_of
 from agent_sandbox.runtime.project.installed import open_project, read_stack_file
@@ -25,14 +26,13 @@ KEY = "1" * 64
 def driver(project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> HereDriver:
     made = with_clone_driver(project, tmp_path_factory.mktemp("clone"), monkeypatch)
     monkeypatch.setattr(clone_cache, "driver", lambda: made)
-    monkeypatch.setattr(clone_cache, "backend", lambda: made.planner)
     return made
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    found: list[Plan] = []
-    monkeypatch.setattr(clone_cache, "execute", lambda plan, **_options: found.append(plan))
+def copies(driver: HereDriver, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
+    found: list[Command] = []
+    monkeypatch.setattr(clone_cache, "run_helper", lambda *_, **_options: found.append(driver.steps[-1]))
     return found
 
 
@@ -41,11 +41,11 @@ def enter(name: str) -> tuple[Project, Clone]:
     return made, next(one for one in clones_of(Path.cwd(), os.environ) if one.name == name)
 
 
-def copied(plans: list[Plan]) -> Iterator[tuple[str, ...]]:
-    for plan in plans:
-        (step,) = plan
-        assert isinstance(step, RunCommand)
-        mounts = [word.split(",") for word in step.argv if word.startswith("type=volume")]
+def copied(copies: list[Command]) -> Iterator[tuple[str, ...]]:
+    for made in copies:
+        assert "--user 1000:1000 " in str(made)
+        mounts = [word.split(",") for word in made.argv if word.startswith("type=volume")]
+        assert [("readonly" in mount) for mount in mounts] == [True, False]
         yield tuple(parts[1].removeprefix("source=").rpartition("_")[2] for parts in mounts)
 
 
@@ -80,7 +80,7 @@ def test_the_cache_key_depends_on_the_script_the_policies_and_the_commit(project
 
 
 def test_a_new_clone_starts_with_the_setup_cache_of_an_earlier_clone(
-    project: Path, driver: HereDriver, plans: list[Plan]
+    project: Path, driver: HereDriver, copies: list[Command]
 ) -> None:
     first, one = enter("fix-1")
     second, two = enter("fix-2")
@@ -89,20 +89,20 @@ def test_a_new_clone_starts_with_the_setup_cache_of_an_earlier_clone(
     driver.volumes = (f"{first.name}_setup-cache",)
     two = next(clone for clone in clones_of(project, os.environ) if clone.name == "fix-2")
     assert bring_cache(second, two, "image:1", KEY)
-    assert [*copied(plans)] == [("home-cache", "setup-cache"), ("setup-cache", "home-cache")]
+    assert [*copied(copies)] == [("home-cache", "setup-cache"), ("setup-cache", "home-cache")]
 
 
 @pytest.mark.parametrize(("key", "volumes"), [("2" * 64, True), ("", True), (KEY, False)])
 def test_does_not_use_a_cache_with_another_key_or_a_missing_volume(
-    driver: HereDriver, plans: list[Plan], key: str, *, volumes: bool
+    driver: HereDriver, copies: list[Command], key: str, *, volumes: bool
 ) -> None:
     first, one = enter("fix-1")
     keep_cache(first, one, "image:1", KEY)
     driver.volumes = (f"{first.name}_setup-cache",) if volumes else ()
     second, two = enter("fix-2")
-    plans.clear()
+    copies.clear()
     assert not bring_cache(second, two, "image:1", key)
-    assert plans == []
+    assert copies == []
 
 
 def test_does_not_record_a_cache_that_could_not_be_copied(
@@ -112,7 +112,7 @@ def test_does_not_record_a_cache_that_could_not_be_copied(
         raise UserError([])
 
     own, clone = enter("fix-1")
-    monkeypatch.setattr(clone_cache, "execute", fail)
+    monkeypatch.setattr(clone_cache, "run_helper", fail)
     keep_cache(own, clone, "image:1", KEY)
     assert capsys.readouterr().err == f"{NOT_KEPT}\n"
     assert [one.cache for one in clones_of(project, os.environ)] == [""]
@@ -120,7 +120,7 @@ def test_does_not_record_a_cache_that_could_not_be_copied(
 
 
 def test_keeps_only_the_cache_of_a_new_clone_that_started_without_one(
-    project: Path, driver: HereDriver, plans: list[Plan], monkeypatch: pytest.MonkeyPatch
+    project: Path, driver: HereDriver, copies: list[Command], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_sandbox.cli.steps.clones.cache_key", lambda *_: KEY)
 
@@ -134,7 +134,7 @@ def test_keeps_only_the_cache_of_a_new_clone_that_started_without_one(
     first.keep()
     driver.volumes = (f"{first.project.name}_setup-cache",)
     assert entered("fix-2").keep is None
-    assert len(plans) == 2
+    assert len(copies) == 2
 
 
 def test_a_clone_mounts_only_its_own_caches(driver: HereDriver) -> None:
@@ -145,3 +145,16 @@ def test_a_clone_mounts_only_its_own_caches(driver: HereDriver) -> None:
     assert [one["source"] for one in volumes if one["target"] == "/home/dev/.cache"] == ["home-cache"]
     assert document["volumes"]["home-cache"]["name"] == f"{own.name}_home-cache"
     assert driver.steps
+
+
+def test_copying_a_cache_replaces_the_target_even_if_it_is_read_only(tmp_path: Path) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    for folder, name in ((source, "new"), (target, "old")):
+        (folder / "mod").mkdir(parents=True)
+        (folder / "mod" / name).write_text(name)
+        (folder / "mod").chmod(0o555)
+    script = COPY.replace("/from", str(source))
+    subprocess.run(["sh", "-c", script], cwd=target, check=True, timeout=30)
+    assert [path.name for path in (target / "mod").iterdir()] == ["new"]
+    assert subprocess.run(["sh", "-c", script.replace("4096", "0")], cwd=target, check=False).returncode == 1
+    assert [path.name for path in (target / "mod").iterdir()] == ["new"]

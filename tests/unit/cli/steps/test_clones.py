@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps import clones
 from agent_sandbox.cli.steps.clones import (
@@ -15,6 +14,7 @@ from agent_sandbox.cli.steps.clones import (
     report_unfetched,
     uncommitted,
 )
+from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
@@ -69,13 +69,14 @@ def test_a_clone_has_the_trusted_policy_and_the_sources_of_secrets(project: Path
 def test_a_new_clone_gets_the_secrets_that_are_stored_for_the_project(
     project: Path, driver: HereDriver, monkeypatch: pytest.MonkeyPatch, *, stored: bool
 ) -> None:
-    plans: list[Plan] = []
-    monkeypatch.setattr(clones, "execute", lambda plan, **_options: plans.append(plan))
+    monkeypatch.setattr(clones, "run_helper", lambda *_, **_options: None)
     driver.volumes = ("app-1_log", *(("app-1_secrets",) if stored else ()))
     entered()
     entered()
-    copied = [step for plan in plans for step in plan if "source=app-1_secrets" in " ".join(step.argv)]
-    assert len(copied) == stored
+    read = "--user 10001:10001 --mount type=volume,source=app-1_secrets,target=/from,readonly"
+    copied = [str(step) for step in driver.steps if read in str(step)]
+    copy = f"--entrypoint cp {proxy_name()} --archive /from/. /to/"
+    assert [one.endswith(copy) for one in copied] == [True] * stored
     assert project.exists()
 
 

@@ -1,13 +1,9 @@
-from pathlib import Path
-
-from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer
 from fake_docker import FakeDocker
 
 AGENT = Container(id="a1", service="agent", image="x", state="running")
-STEP = RunCommand(argv=("docker", "compose", "x"), cwd=Path("/"), project="app-1", purpose="asking")
 
 
 def test_lists_intruders_with_the_commands_that_remove_them(docker: FakeDocker) -> None:
@@ -26,16 +22,6 @@ def test_stops_a_container_with_a_timeout_of_two_seconds(docker: FakeDocker) -> 
     docker.says("stop")
     DRIVER.stop(AGENT, doing="stopping the agent")
     assert docker.calls == ["stop --time 2 a1"]
-
-
-def test_returns_stdout_and_stderr_of_a_container(docker: FakeDocker) -> None:
-    docker.says("logs --tail 3 a1", out="one\n", err="two\n")
-    assert DRIVER.output_of(AGENT, lines=3) == "one\ntwo\n"
-
-
-def test_passes_stdin_to_a_step(docker: FakeDocker) -> None:
-    docker.says("compose x", script="/bin/cat")
-    assert DRIVER.capture(STEP, timeout=10, stdin=b"secret").out == "secret"
 
 
 def test_known_fault_returns_only_known_faults_and_explain_quotes_others() -> None:

@@ -11,7 +11,7 @@ from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.engine import DOCKER
-from agent_sandbox.runtime.compose.execute import act, hand_on, shown_text, tarball
+from agent_sandbox.runtime.compose.execute import act, shown_text, tarball
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -177,17 +177,6 @@ def test_reports_a_missing_docker_command(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
         act(DOCKER, (build("a:1", Freshness.ALL),))
-
-
-def test_hand_on_passes_on_each_line_of_output_and_explains_a_failure(docker: FakeDocker, tmp_path: Path) -> None:
-    docker.says("compose logs", out="one\ntwo\n").says("compose fail", err="no\n", code=1)
-    lines: list[str] = []
-    logs = RunCommand(argv=("docker", "compose", "logs"), cwd=tmp_path, project="x", purpose="reading")
-    hand_on(DOCKER, (logs,), on_line=lines.append)
-    assert lines == ["one", "two"]
-    failing = RunCommand(argv=("docker", "compose", "fail"), cwd=tmp_path, project="x", purpose="reading")
-    with pytest.raises(UserError, match=r"^docker compose fail: docker failed: no; "):
-        hand_on(DOCKER, (failing,), on_line=lines.append)
 
 
 @each(

@@ -72,3 +72,10 @@ def test_each_place_has_its_command(place: Place, options: dict[str, object], ar
 
 def test_a_command_is_shown_as_a_line_to_type() -> None:
     assert str(DRIVER.spawn(AGENT, "echo", "a b")) == "docker exec 0123 echo 'a b'"
+
+
+def test_prints_the_output_of_a_container_or_of_a_project() -> None:
+    assert DRIVER.logs(AGENT, tail=3).argv == ("docker", "logs", "--tail", "3", "0123")
+    assert DRIVER.logs(PROJECT).argv == (*COMPOSE, "logs", "--no-color")
+    some = DRIVER.logs(PROJECT, "proxy", follow=True, tail=20)
+    assert (some.argv, some.cwd) == ((*COMPOSE, "logs", "--no-color", "--follow", "--tail", "20", "proxy"), ROOT)

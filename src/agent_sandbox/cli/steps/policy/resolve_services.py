@@ -50,9 +50,8 @@ def resolve_these(policy: Path, names: Sequence[str], *, image: Image = no_image
 
 def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool = False) -> "Machine | None":
     """Return the image of the project's agents; if it does not exist, build it with `build`, or return None."""
-    from agent_sandbox.backends.plan import RunCommand  # noqa: PLC0415 - as above
-    from agent_sandbox.backends.verbs import AskImage  # noqa: PLC0415 - as above
     from agent_sandbox.cli.steps.execute import backend, driver, execute  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.driver.place import Helper  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.project.installed import agent_images  # noqa: PLC0415 - as above
 
@@ -63,9 +62,8 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
         execute(backend().build(build), quiet=quiet)
 
     def run(argv: Sequence[str]) -> str:
-        (step,) = backend().plan(project, AskImage(image=name, argv=tuple(argv)))
-        finished = driver().capture(step, timeout=SECONDS) if isinstance(step, RunCommand) else None
-        return finished.out if finished and finished.code == 0 else ""
+        finished = driver().spawn(Helper(project=project, image=name), *argv).capture(timeout=SECONDS)
+        return finished.out if finished.code == 0 else ""
 
     return image_machine(run)
 
