@@ -92,3 +92,20 @@ def test_only_the_allowed_modules_name_an_engine() -> None:
     assert {name: words for name, words in named.items() if words and name not in ALLOWED} == {}
     assert [name for name in ALLOWED if name not in found] == [], "no longer needed"
     assert [name for name in HELP if not helps.get(name)] == [], "no longer needed"
+
+
+# Those that make commands, and those that start them.
+STARTING = ("backends/", "runtime/compose/", "runtime/host/", "runtime/ports/forward.py")
+
+
+def test_only_what_starts_a_command_reads_its_words() -> None:
+    reading = set()
+    for path in PACKAGE.rglob("*.py"):
+        name = str(path.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(path.read_text())) if not name.startswith(STARTING) else ():
+            match node:
+                case ast.Attribute(value=ast.Name(id="sys"), attr="argv"):
+                    pass
+                case ast.Attribute(attr="argv"):
+                    reading.add(name)
+    assert reading == set()

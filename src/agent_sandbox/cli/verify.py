@@ -133,7 +133,7 @@ def _unreadable(output: str) -> Problem:
 
 def _sharing(project: str) -> Mapping[str, Any]:
     """Return whether another container shares the network namespace, which only the host can see."""
-    found = driver().sharers(driver().observe(project))
+    found = driver().intruders(driver().observe(project), project).sharing
     return {
         "group": "network",
         "tried": "containers in one namespace",

@@ -13,7 +13,7 @@ from agent_sandbox.runtime.compose.containers import container_of, containers, l
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.faults import known_fault
 from agent_sandbox.runtime.compose.spawn import logs, spawn
-from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
+from agent_sandbox.runtime.driver.container import Container, Intruders, StackFound, Usage
 from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.protocol import NOTHING, Driver, Explain, Feature, Host
 from agent_sandbox.runtime.events import Tell, ignore
@@ -52,12 +52,8 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
         return Intruders(
             connected=intruders.foreign_networks(self.engine, found, project),
             strangers=intruders.strangers(self.engine, found, project),
-            sharing=self.sharers(found),
+            sharing=intruders.sharers(self.engine, found),
         )
-
-    def sharers(self, found: Sequence[Container]) -> tuple[Sharer, ...]:
-        """Ask which foreign containers joined a namespace."""
-        return intruders.sharers(self.engine, found)
 
     def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
         """List containers, networks and volumes by the project's label."""

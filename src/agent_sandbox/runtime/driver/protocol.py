@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent_sandbox.backends.plan import Plan, Planner, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer, StackFound, Usage
+from agent_sandbox.runtime.driver.container import Container, Intruders, StackFound, Usage
 from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.events import Tell, ignore
@@ -58,9 +58,6 @@ class Driver(Protocol):
 
     def intruders(self, found: Sequence[Container], project: str) -> Intruders:
         """Return what is connected to the stack's networks and namespaces but is not part of it."""
-
-    def sharers(self, found: Sequence[Container]) -> tuple[Sharer, ...]:
-        """Return the foreign containers in a network namespace of the stack."""
 
     def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
         """Return the names of everything that the project has on the engine, by kind."""
