@@ -23,13 +23,6 @@ class Cache(StrEnum):
     IGNORE = "ignore"
 
 
-class Terminal(StrEnum):
-    """Whether the command has a terminal."""
-
-    ATTACHED = "attached"
-    NONE = "none"
-
-
 class Build(Struct, frozen=True, kw_only=True):
     """Build images. An empty `base_image` means the default of the image's recipe."""
 

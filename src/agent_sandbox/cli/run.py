@@ -14,7 +14,7 @@ from typer import Argument, Option
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Destroy, Terminal
+from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Languages, NoDetect, ProjectPath, Provider, Quiet, Yes
 from agent_sandbox.cli.steps.execute import attach, backend, execute
@@ -25,7 +25,7 @@ from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import answer_to
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import packages_of
@@ -215,7 +215,7 @@ def _require_valid(*, asks: bool, resumes: bool, removes: bool, reports: bool) -
     problems = []
     if asks and reports:
         problems.append(Problem(where="--json", what="cannot be combined with --ask: it runs without a terminal"))
-    elif asks and terminal() is Terminal.NONE:
+    elif asks and not at_terminal():
         problems.append(NO_TERMINAL)
     if resumes and removes:
         problems.append(Problem(where="--resume", what="cannot be combined with --rm: a new sandbox has no session"))
@@ -240,7 +240,7 @@ def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 def _asked_agent(folder: Path) -> str:
     """Ask which agent a new stack is for; return "" if there is nobody to ask, or a project file lists the agents."""
-    if terminal() is Terminal.NONE or init_for(folder):
+    if not at_terminal() or init_for(folder):
         return ""
     known, path = known_agents(), program_path(os.environ, project=folder)
     installed = [one.name for one in load_manifests(known)[0] if shutil.which(one.command[0], path=path)]
@@ -253,7 +253,7 @@ def _asked_agent(folder: Path) -> str:
 def _asked_provider(agent: str, folder: Path) -> str | None:
     """Ask which of its providers the agent is to use; None if it has none, nobody answers, or there is a policy."""
     manifest = load_manifest(agent)
-    if terminal() is Terminal.NONE or not manifest.providers or os.path.lexists(folder / POLICY):
+    if not at_terminal() or not manifest.providers or os.path.lexists(folder / POLICY):
         return None
     about = f"{manifest.title} works with models of several providers"
     return _picked(manifest.providers, "Which one do you want to use, by number or name?", about=about) or None

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from typer import Option
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.audit_log import read_log
@@ -22,7 +21,7 @@ from agent_sandbox.cli.steps.watching.plain import HELP, Stacks, read_answers
 from agent_sandbox.cli.steps.watching.watched_stacks import Find, WatchedStacks, chosen_stacks
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import wants_colour
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy.decisions import read_line
 
@@ -49,7 +48,7 @@ def watch(
     agent-sandbox was installed with the extra `watch`; otherwise it prints lines.
     """
     first, find = chosen_stacks(path, all_stacks=all_stacks)
-    if not plain and terminal() is Terminal.ATTACHED:
+    if not plain and at_terminal():
         if find_spec("textual"):
             return _on_screen(first, find, asks=ask)
         say(NO_SCREEN)

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
@@ -189,7 +188,7 @@ def test_ask_runs_the_agent_and_asks_about_requests_on_the_terminal(
         return 7
 
     monkeypatch.setattr(asking_run, "run_asking", run_asking)
-    monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+    monkeypatch.setattr(module, "at_terminal", lambda: True)
     assert ask("run", "claude", "--ask", "--quiet").code == 7
     manifest = load_manifest(data_root() / "templates", "claude")
     assert (ran, became) == ([(empty_project, manifest.started(asks=False))], [])
@@ -249,7 +248,7 @@ def first_run(
         monkeypatch.setenv("PATH", str(empty_project.parent / "bin"))
         monkeypatch.setenv("COLUMNS", "1000")
         monkeypatch.setattr(sys, "stdin", Person(typed))
-        monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+        monkeypatch.setattr(module, "at_terminal", lambda: True)
         return ask("run", "--quiet")
 
     return run_first
@@ -310,7 +309,7 @@ def at_terminal(
     def run_typed(typed: str, *words: str) -> Answer:
         monkeypatch.setenv("COLUMNS", "1000")
         monkeypatch.setattr(sys, "stdin", Person(typed))
-        monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+        monkeypatch.setattr(module, "at_terminal", lambda: True)
         return ask("run", *words)
 
     return run_typed

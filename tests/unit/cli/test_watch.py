@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli import watch as subject
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.steps.watching.screen import WatchScreen
@@ -43,7 +42,7 @@ def test_prints_decisions_until_ctrl_c(
 @pytest.fixture
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fake a terminal."""
-    monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
+    monkeypatch.setattr(subject, "at_terminal", lambda: True)
 
 
 @pytest.mark.usefixtures("at_a_terminal", "up")

@@ -11,7 +11,6 @@ from msgspec import Struct
 from typer import Argument, Option
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.audit_log import LogFile, Since, read_log
@@ -22,7 +21,7 @@ from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.question import choice
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.denials import read_traffic
@@ -103,7 +102,7 @@ def learn(  # noqa: PLR0913 - each is an option
     """
     if what is Do.START:
         return _start(open_project(path, cwd=Path.cwd()), allow_for)
-    if not (every or dry_run) and (file == STDIN or terminal() is Terminal.NONE):
+    if not (every or dry_run) and (file == STDIN or not at_terminal()):
         problem, hint = "`learn stop` needs a terminal to ask on", "--dry-run shows the entries; --all writes them"
         raise UserError([Problem(where="", what=problem, hint=f"{hint}, except those with a warning")])
     if file is None and not dry_run:

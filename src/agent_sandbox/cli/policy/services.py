@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.options import DryRun, Json, ProjectPath
 from agent_sandbox.cli.steps.policy.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, resolved_for
 from agent_sandbox.problems import Problem, UserError
 
@@ -226,7 +225,7 @@ def _resolve(  # noqa: PLR0913 - each is an option
 
 def _taker(*, from_project: bool, ask: bool) -> "Take":
     """Return the function that decides which hosts of the project's files to include; no answer means no."""
-    if from_project or not ask or terminal() is Terminal.NONE:
+    if from_project or not ask or not at_terminal():
         return lambda _name, _offer: from_project
     return _ask
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.audit_log import read_log
@@ -19,7 +18,7 @@ from agent_sandbox.cli.steps.policy.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.style import styled
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.counted import counted, times
 from agent_sandbox.policy.explain.advice import SETUP
 from agent_sandbox.policyfile.sources import is_source
@@ -156,7 +155,7 @@ def _denials(file: Path | None, path: Path | None) -> Denials:
 
 
 def _require_terminal(file: Path | None) -> None:
-    if file == STDIN or terminal() is Terminal.NONE:
+    if file == STDIN or not at_terminal():
         what = "--choose needs a terminal to ask on"
         raise UserError([Problem(where="", what=what, hint="run it without --choose to print the suggestions")])
 

@@ -6,10 +6,9 @@ from typing import NoReturn
 
 from agent_sandbox.backends.plan import Plan, Planner, describe
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.progress import progress
-from agent_sandbox.cli.terminal.tty import session_environment, terminal
+from agent_sandbox.cli.terminal.tty import at_terminal, session_environment
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.place import Role
@@ -77,7 +76,7 @@ def attach(
     With the `container`, the engine starts it faster. With `images`, the command gets images that the user pastes.
     """
     agent = container or Role(project=project, service="agent")
-    tty, env = terminal() is Terminal.ATTACHED, session_environment()
+    tty, env = at_terminal(), session_environment()
     if dry_run:
         emit(str(driver().spawn(agent, ENTER, *command, stdin=True, tty=tty, env=env)))
         return

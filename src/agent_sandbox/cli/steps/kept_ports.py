@@ -4,9 +4,8 @@ import os
 import sys
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.host.process import leave_running
 from agent_sandbox.runtime.project.project_file import ports_of
@@ -21,7 +20,7 @@ def keep_ports(project: Project) -> None:
     Only for someone at a terminal. The ports are those of the settings that the user trusts.
     """
     text = project.made_of.get(PROJECT_FILE, "")
-    if not project.files or terminal() is Terminal.NONE or not ports_of(text):
+    if not project.files or not at_terminal() or not ports_of(text):
         return
     ours, theirs = os.pipe()
     with os.fdopen(ours, encoding="utf-8", errors="replace") as said:

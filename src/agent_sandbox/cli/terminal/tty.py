@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Mapping
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.stack.containers import OPEN_URL
 
 # The type of the terminal, and whether it shows 24-bit colours.
@@ -13,9 +12,9 @@ PASSED_ON = ("TERM", "COLORTERM")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
-def terminal() -> Terminal:
-    """Return ATTACHED if both stdin and stdout are terminals: piped output must be the command's raw bytes."""
-    return Terminal.ATTACHED if sys.stdin.isatty() and sys.stdout.isatty() else Terminal.NONE
+def at_terminal() -> bool:
+    """Return whether both stdin and stdout are terminals: piped output must be the command's raw bytes."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def terminal_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -25,6 +24,6 @@ def terminal_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def session_environment() -> dict[str, str]:
     """Return the variables for a command in the agent container, none if there is no terminal."""
-    if terminal() is Terminal.NONE:
+    if not at_terminal():
         return {}
     return {**terminal_environment(os.environ), "BROWSER": OPEN_URL}

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.policy import learn, services, suggest
 from fake_tty import Person
 
@@ -35,6 +34,6 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def answer(*lines: str) -> None:
         monkeypatch.setattr(sys, "stdin", Person("".join(f"{line}\n" for line in lines)))
         for module in (learn, services, suggest):
-            monkeypatch.setattr(module, "terminal", lambda: Terminal.ATTACHED)
+            monkeypatch.setattr(module, "at_terminal", lambda: True)
 
     return answer

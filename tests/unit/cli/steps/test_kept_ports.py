@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps import kept_ports, ports_keeper
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.project.installed import read_project
@@ -34,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         return real((sys.executable, "-c", "import os; print('one\\ntwo\x1b', flush=True); os.close(1)"), **options)
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    monkeypatch.setattr(kept_ports, "terminal", lambda: Terminal.ATTACHED)
+    monkeypatch.setattr(kept_ports, "at_terminal", lambda: True)
     return calls
 
 
@@ -52,7 +51,7 @@ def test_no_keeper_is_started_without_a_terminal_trust_or_ports(
 ) -> None:
     match why:
         case "no terminal":
-            monkeypatch.setattr(kept_ports, "terminal", lambda: Terminal.NONE)
+            monkeypatch.setattr(kept_ports, "at_terminal", lambda: False)
         case "not trusted":
             named = replace(named, files=())
         case _:

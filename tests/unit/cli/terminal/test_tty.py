@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli.terminal.tty import session_environment, terminal, terminal_environment
+from agent_sandbox.cli.terminal.tty import at_terminal, session_environment, terminal_environment
 from agent_sandbox.stack.containers import OPEN_URL
 from fake_tty import Screen
 from table_tests import each
@@ -13,17 +12,17 @@ from table_tests import each
 @pytest.mark.parametrize(
     ("stdin", "stdout", "expected"),
     [
-        (Screen(), Screen(), Terminal.ATTACHED),
-        (io.StringIO(), Screen(), Terminal.NONE),
-        (Screen(), io.StringIO(), Terminal.NONE),
+        (Screen(), Screen(), True),
+        (io.StringIO(), Screen(), False),
+        (Screen(), io.StringIO(), False),
     ],
 )
 def test_requires_a_terminal_for_input_and_output(
-    monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO, stdout: io.StringIO, expected: Terminal
+    monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO, stdout: io.StringIO, *, expected: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdin", stdin)
     monkeypatch.setattr(sys, "stdout", stdout)
-    assert terminal() is expected
+    assert at_terminal() is expected
 
 
 @each(

@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps.on_terminal.copy_question import CopyQuestion
 from agent_sandbox.cli.steps.on_terminal.image_question import ImageQuestion
 from agent_sandbox.cli.steps.on_terminal.link_question import Browser, LinkQuestion
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.cli.terminal.tty import session_environment, terminal
+from agent_sandbox.cli.terminal.tty import at_terminal, session_environment
 from agent_sandbox.runtime.copying.transfer import file_to_sandbox
 from agent_sandbox.runtime.driver.place import Place, Role
 from agent_sandbox.runtime.driver.session import run_session
@@ -92,7 +91,7 @@ class TerminalSession:
 
     def run(self, *command: str, on_start: Callable[[], None] = lambda: None) -> int:
         """Run the command and return its exit code."""
-        tty, env = terminal() is Terminal.ATTACHED, session_environment()
+        tty, env = at_terminal(), session_environment()
         program = partial(run_session, load_driver(), self._agent, *command, tty=tty, env=env)
         code = self._session.run(program, on_start=on_start)
         for what, question in (("not copied:", self._copies), ("not opened:", self._links)):

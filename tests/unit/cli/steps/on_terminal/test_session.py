@@ -11,7 +11,6 @@ from threading import Thread
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.steps import execute
 from agent_sandbox.cli.steps.on_terminal import link_question
 from agent_sandbox.cli.steps.on_terminal import session as subject
@@ -158,7 +157,7 @@ def test_opens_no_page_if_the_program_ends_before_the_answer(
 
 @pytest.mark.usefixtures("project")
 def test_a_command_on_a_terminal_runs_in_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "terminal", lambda: Terminal.ATTACHED)
+    monkeypatch.setattr(execute, "at_terminal", lambda: True)
     codes = iter((0, 7))
     ran: list[Sequence[str]] = []
 
