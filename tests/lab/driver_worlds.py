@@ -80,9 +80,8 @@ class FakeWorld:
         self._answer()
 
     def add_stranger(self) -> str:
-        """List a foreign member of the network, in the spelling of the engine."""
-        key = "Name" if self.fake.program == "docker" else "name"
-        self.members["9" * 64] = {key: "stranger"}
+        """List a foreign member of the network."""
+        self.members["9" * 64] = {"Name": "stranger"}
         self._answer()
         return "stranger"
 
@@ -108,8 +107,7 @@ class FakeWorld:
         self.fake.says("{{.Names}}", out=names["ps"]).says("network ls", out=names["network"])
         self.fake.says("volume ls", out=names["volume"])
         self.fake.says("ps --all --quiet", out=ids).says("inspect --type container", out=json.dumps(found))
-        missing = {"docker": "Error response from daemon: No such image: x", "podman": "Error: x: image not known"}
-        self.fake.says("image inspect", err=f"{missing[self.fake.program]}\n", code=125)
+        self.fake.says("image inspect", err="Error response from daemon: No such image: x\n", code=125)
         self.fake.says("logs --tail", out="hello\n")
         running = [service for service, state in self.states.items() if state in {"healthy", "running"}]
         for words in (" exec ", "exec ", "run "):
@@ -118,15 +116,13 @@ class FakeWorld:
         self.fake.says("compose").says("volume prune").says("image rm", err="in use\n", code=1)
 
 
-# Podman leaves health checks to timers of systemd, which a machine for tests may not have.
-HEALTH = {"docker": 'healthcheck: {test: "true", interval: 1s}', "podman": ""}
 COMPOSE = """\
 name: {name}
 x-engine: &service
   image: {image}
   entrypoint: [sleep, "1000"]
   init: true
-  {health}
+  healthcheck: {{test: "true", interval: 1s}}
 services:
   proxy: {{<<: *service, networks: [sandbox]}}
   firewall: {{<<: *service, networks: [sandbox]}}
@@ -142,7 +138,6 @@ class RealWorld:
 
     driver: Driver
     project: Project
-    program: str
     image: str
     foreign: list[str] = field(default_factory=list)
 
@@ -182,7 +177,7 @@ class RealWorld:
         return name
 
     def _run(self, *arguments: str) -> None:
-        subprocess.run((self.program, *arguments), check=True, capture_output=True)
+        subprocess.run(("docker", *arguments), check=True, capture_output=True)
 
 
 def project_in(root: Path, name: str) -> Project:
@@ -191,9 +186,9 @@ def project_in(root: Path, name: str) -> Project:
     return Project(root=root, name=name, agents=("example",), owner=Owner(), images=(), files=(file,))
 
 
-def real_world(driver: Driver, root: Path, *, program: str, image: str) -> RealWorld:
+def real_world(driver: Driver, root: Path, *, image: str) -> RealWorld:
     """Return a world with a new project on a real engine."""
     project = project_in(root, f"conformance-{uuid.uuid4().hex[:8]}")
     project.files[0].parent.mkdir()
-    project.files[0].write_text(COMPOSE.format(name=project.name, image=image, health=HEALTH[program]))
-    return RealWorld(driver=driver, project=project, program=program, image=image)
+    project.files[0].write_text(COMPOSE.format(name=project.name, image=image))
+    return RealWorld(driver=driver, project=project, image=image)

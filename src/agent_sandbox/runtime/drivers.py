@@ -7,9 +7,7 @@ from agent_sandbox.runtime.driver.protocol import Driver
 # The module of each driver, whose `DRIVER` is the driver. Only the chosen one is imported.
 DRIVERS = {
     "compose": "agent_sandbox.runtime.compose.driver",
-    "podman": "agent_sandbox.runtime.compose.podman",
 }
-# No command selects another one: a sandbox does not start on podman yet (ADR 31).
 DEFAULT = "compose"
 
 

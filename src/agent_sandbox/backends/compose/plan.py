@@ -40,8 +40,6 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
     """The planner for one program with the arguments of `docker`."""
 
     program: str = "docker"
-    # Removes all volumes that nothing uses, even those with a name.
-    prune_volumes: tuple[str, ...] = ("volume", "prune", "--all", "--force")
 
     def plan(self, project: Project, verb: Verb) -> Plan:
         """Return the steps that execute `verb` on the project's stack."""
@@ -129,7 +127,8 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
     def _left_volumes(self, project: Project) -> RunCommand:
         """Return the step that removes volumes that no file names any more, such as a former agent's."""
         label = f"label={PROJECT_LABEL}={project.name}"
-        argv = (self.program, *self.prune_volumes, "--filter", label)
+        # `--all`, because they have names.
+        argv = (self.program, "volume", "prune", "--all", "--force", "--filter", label)
         return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="removing what is left")
 
     def _run(self, project: Project, purpose: str, *arguments: str) -> RunCommand:

@@ -1,4 +1,4 @@
-"""The driver for engines that are controlled by `docker`, or by a program with the same arguments."""
+"""The driver for the engine that is controlled by `docker`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from agent_sandbox.runtime.compose.faults import known_fault
 from agent_sandbox.runtime.compose.spawn import logs, spawn
 from agent_sandbox.runtime.driver.container import Container, Intruders, StackFound, Usage
 from agent_sandbox.runtime.driver.place import Place
-from agent_sandbox.runtime.driver.protocol import NOTHING, Driver, Explain, Feature, Host
+from agent_sandbox.runtime.driver.protocol import NOTHING, Driver, Explain, Host
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host.command import Command
 
@@ -27,7 +27,6 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
 
     engine: Engine
     planner: ComposePlanner
-    features: frozenset[Feature]
 
     def observe(self, project: str) -> tuple[Container, ...]:
         """List the project's containers."""
@@ -137,11 +136,7 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
         """Return the engine's machine; only the doctor needs its checks."""
         from agent_sandbox.runtime.compose.checks.host import EngineHost  # noqa: PLC0415 - few commands check
 
-        return EngineHost(engine=self.engine, features=self.features)
+        return EngineHost(engine=self.engine)
 
 
-DRIVER: Driver = ComposeDriver(
-    engine=DOCKER,
-    planner=ComposePlanner(program=DOCKER.program),
-    features=frozenset({Feature.BUILD_PLUGIN, Feature.CONTEXTS, Feature.ISOLATED_NETWORK}),
-)
+DRIVER: Driver = ComposeDriver(engine=DOCKER, planner=ComposePlanner(program=DOCKER.program))

@@ -1,4 +1,4 @@
-"""Query an engine through its command: `docker`, or one with the same arguments.
+"""Query the engine through its command, `docker`.
 
 Only the command knows the user's context, TLS keys and ssh hosts, and compose and buildx use it too. With one
 client, the engine that is inspected is the one that is changed.
@@ -22,19 +22,14 @@ from agent_sandbox.runtime.host.process import Finished, capture
 
 # One object per line: an image may have several names.
 IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
-MISSING = re.compile(r"no such image|image not known", re.IGNORECASE)
+MISSING = re.compile(r"no such image", re.IGNORECASE)
 
 
 class Engine(Struct, frozen=True, kw_only=True):
-    """An engine as its command reaches it: `docker`, or another program with the same arguments."""
+    """An engine as its command reaches it."""
 
     program: str
-    title: str
     oldest: Version
-    # How to fix any missing part, if that does not depend on the platform.
-    install: str = ""
-    # What the engine puts before the names of images that were built on it.
-    local_prefix: str = ""
 
     @contextmanager
     def required(self) -> Iterator[None]:
@@ -55,7 +50,7 @@ class Engine(Struct, frozen=True, kw_only=True):
 
     def remedy(self, need: Need, said: str = "") -> str:
         """Return how to fix a missing part on this platform."""
-        return self.install or remedy(need, said)
+        return remedy(need, said)
 
     def ask(self, *arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
         """Run the command with these arguments and return its output and exit code."""
@@ -80,17 +75,12 @@ class Engine(Struct, frozen=True, kw_only=True):
         complaints = [line for line in found.err.splitlines() if line.strip() and not MISSING.search(line)]
         if complaints:
             raise UserError([self.problem(found.err, doing="looking for the images")])
-        labels = {
-            tag.removeprefix(self.local_prefix): value["labels"] or {}
-            for value in json_lines(found.out)
-            for tag in value["tags"]
-        }
+        labels = {tag: value["labels"] or {} for value in json_lines(found.out) for tag in value["tags"]}
         return {image: labels[image] for image in images if image in labels}
 
 
 DOCKER = Engine(
     program="docker",
-    title="Docker Engine",
     # The first version with `start_interval` for health checks; without it, a stack takes minutes to start.
     oldest=(25, 0, 0),
 )

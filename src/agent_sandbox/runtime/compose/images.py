@@ -29,11 +29,10 @@ def own_images(engine: Engine, *, leaving: Collection[str] = ()) -> dict[str, in
     labelled = ("--filter", f"label={DIGEST_LABEL}", "--format", ROW)
     said = engine.answer("image", "ls", *labelled, doing="looking for images").split()
     rows = engine.answer("ps", "--all", "--format", "{{.ID}} {{.Image}}", doing="looking for containers").splitlines()
-    found = [name.removeprefix(engine.local_prefix) for name in said]
     used = (row.partition(" ") for row in rows)
-    taken = {image.removeprefix(engine.local_prefix) for name, _, image in used if name not in leaving}
+    taken = {image for name, _, image in used if name not in leaving}
     sizes = _sizes(engine)
-    return {name: sizes.get(name) for name in sorted(found) if name.startswith(OURS) and name not in taken}
+    return {name: sizes.get(name) for name in sorted(said) if name.startswith(OURS) and name not in taken}
 
 
 def _sizes(engine: Engine) -> Mapping[str, int]:
@@ -42,7 +41,7 @@ def _sizes(engine: Engine) -> Mapping[str, int]:
     try:
         rows = read_json(done.out) if done.code == 0 else []
         names = ((f"{row['Repository']}:{row['Tag']}", row) for row in rows or ())
-        return {name.removeprefix(engine.local_prefix): parse_size(row["UniqueSize"]) for name, row in names}
+        return {name: parse_size(row["UniqueSize"]) for name, row in names}
     except (NotJsonError, TypeError, LookupError):
         return {}
 

@@ -49,7 +49,7 @@ def _members(engine: Engine, network: str) -> dict[str, str]:
     """Return the names of a network's members by ID."""
     done = engine.ask("network", "inspect", network, "--format", "{{json .Containers}}")
     members: Mapping[str, Mapping[str, str]] = read_json(done.out) or {} if done.code == 0 else {}
-    return {identity: member.get("Name") or member.get("name") or identity for identity, member in members.items()}
+    return {identity: member.get("Name") or identity for identity, member in members.items()}
 
 
 def sharers(engine: Engine, found: Sequence[Container]) -> tuple[Sharer, ...]:

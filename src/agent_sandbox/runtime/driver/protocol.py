@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -25,24 +25,12 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 type Explain = Callable[[RunCommand, str], Iterable[Problem]]
 
 
-class Feature(StrEnum):
-    """An ability that not every engine has. The other code asks for a feature, never for an engine's name."""
-
-    BUILD_PLUGIN = "build plugin"  # images are built by a plugin, which can be missing
-    CONTEXTS = "contexts"  # the command can use an engine on another machine
-    ISOLATED_NETWORK = "isolated network"  # an internal network on which the engine has no address
-
-
 class Driver(Protocol):
     """One engine: its planner, and all that observes or acts on it. Failures are raised as UserError."""
 
     @property
     def planner(self) -> Planner:
         """The pure planner, whose plans this driver executes."""
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """What the engine supports."""
 
     def observe(self, project: str) -> tuple[Container, ...]:
         """Return the project's containers, including stopped ones, in start order."""

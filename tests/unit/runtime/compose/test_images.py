@@ -6,7 +6,6 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.compose.images import digests_of, download_size, own_images
-from agent_sandbox.runtime.compose.podman import PODMAN
 from fake_docker import FakeDocker
 
 ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
@@ -29,13 +28,6 @@ def test_lists_images_with_our_name_and_label_that_no_container_uses(engine: Fak
 def test_the_size_is_unknown_if_the_engine_does_not_report_a_valid_size(engine: FakeDocker, said: str) -> None:
     engine.says("df", out=said)
     assert own_images(DOCKER) == {"agent-sandbox/a:1": None}
-
-
-def test_removes_the_localhost_prefix_of_podmans_image_names(docker: FakeDocker) -> None:
-    docker.program = "podman"
-    docker.says("image ls", out="localhost/agent-sandbox/a:1\nlocalhost/agent-sandbox/b:1\n")
-    docker.says("ps --all", out="1 localhost/agent-sandbox/b:1\n").says("df", code=1)
-    assert own_images(PODMAN) == {"agent-sandbox/a:1": None}
 
 
 def test_returns_the_digests_of_the_images_that_exist(docker: FakeDocker) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.engine import Engine
-from agent_sandbox.runtime.driver.protocol import Feature, Row
+from agent_sandbox.runtime.driver.protocol import Row
 from agent_sandbox.runtime.host.process import Finished
 
 KERNEL = Path("/proc/sys/kernel/osrelease")
@@ -20,7 +20,6 @@ class EngineHost:
     """The engine and the machine on which it runs."""
 
     engine: Engine
-    features: frozenset[Feature] = frozenset()
 
     @cached_property
     def versions(self) -> Mapping[str, Any]:

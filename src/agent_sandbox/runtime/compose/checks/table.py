@@ -1,4 +1,4 @@
-"""The table of the driver's checks; those of what the engine does not have are left out."""
+"""The table of the driver's checks."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ from agent_sandbox.runtime.compose.checks.owner import owner
 from agent_sandbox.runtime.compose.checks.sizes import disk, sizes
 from agent_sandbox.runtime.compose.checks.subnet import subnet
 from agent_sandbox.runtime.compose.checks.users import kernel
-from agent_sandbox.runtime.driver.protocol import Feature, Row, Stage
+from agent_sandbox.runtime.driver.protocol import Row, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
 
 ENGINE, FIT, START = Stage.ENGINE, Stage.FIT, Stage.START
@@ -27,12 +27,9 @@ def _of_engine(host: EngineHost) -> Iterator[Row]:
     yield Row(name=host.engine.program, stage=ENGINE, check=lambda _: versions.command(host))
     yield Row(name="engine", stage=ENGINE, check=lambda _: versions.engine(host))
     yield Row(name="compose", stage=ENGINE, check=lambda _: versions.compose(host))
-    if Feature.BUILD_PLUGIN in host.features:
-        yield Row(name="buildx", stage=ENGINE, check=lambda _: versions.buildx(host))
-    if Feature.CONTEXTS in host.features:
-        yield Row(name="platform", stage=ENGINE, check=lambda _: versions.platform(host), engine=True)
-    if Feature.ISOLATED_NETWORK in host.features:
-        yield Row(name="isolation", stage=ENGINE, check=lambda _: versions.isolation(host), engine=True)
+    yield Row(name="buildx", stage=ENGINE, check=lambda _: versions.buildx(host))
+    yield Row(name="platform", stage=ENGINE, check=lambda _: versions.platform(host), engine=True)
+    yield Row(name="isolation", stage=ENGINE, check=lambda _: versions.isolation(host), engine=True)
     yield Row(name="seccomp", stage=ENGINE, check=lambda _: versions.seccomp(host), engine=True)
     yield Row(name="holes", stage=ENGINE, check=lambda _: holes(host), engine=True)
     yield Row(name="disk", stage=ENGINE, check=lambda _: disk(host), engine=True)

@@ -32,7 +32,7 @@ def examined(project: Project, service: str) -> tuple[CheckResult, ...]:
     file = project.root / ".devcontainer" / "docker-compose.yml"
     text = file.read_text().replace("services: {", f"services: {{firewall.db: {{image: x}}, db: {service}, ")
     file.write_text(text)
-    return tuple(beside(EngineHost(engine=DOCKER, features=frozenset()), project))
+    return tuple(beside(EngineHost(engine=DOCKER), project))
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_raises_if_the_image_cannot_be_inspected(project: Project, docker: FakeD
 
 
 def test_checks_nothing_without_services_beside_the_sandbox(project: Project, docker: FakeDocker) -> None:
-    assert tuple(beside(EngineHost(engine=DOCKER, features=frozenset()), project)) == ()
+    assert tuple(beside(EngineHost(engine=DOCKER), project)) == ()
     assert docker.calls == []
