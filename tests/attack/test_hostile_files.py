@@ -10,8 +10,8 @@ from run_cli import Ask, ask, empty_project
 
 __all__ = ["ask", "empty_project"]
 
-COMPOSE, EDITOR, POLICY = (
-    f".devcontainer/{name}" for name in ("docker-compose.yml", "devcontainer.json", "policy.yaml")
+COMPOSE, EDITOR, POLICY, RECORD = (
+    f".devcontainer/{name}" for name in ("docker-compose.yml", "devcontainer.json", "policy.yaml", "stack.json")
 )
 NINES = "9" * 5_000
 # Nine levels of nine aliases are 387 million values if all are visited.
@@ -79,6 +79,33 @@ ATTACKS = {
         file=COMPOSE,
         change=lambda before: before.replace("x-agent-sandbox:", f"x-agent-sandbox:\n  limits: {{memory: {NINES}g}}"),
     ),
+    "a record of a protection that the compose file lacks": Attack(
+        file=RECORD,
+        change=lambda before: before.replace('"protected": [', '"protected": [\n      ".a",'),
+        says=everywhere(f"error: {{root}}/{RECORD}: says otherwise than docker-compose.yml beside it: `protected`"),
+    ),
+    "a record of a clone in a volume, of which nothing could be written": Attack(
+        file=RECORD,
+        change=lambda before: before.replace('"in_volume": false', '"in_volume": true'),
+        says=everywhere(f"error: {{root}}/{RECORD}: says otherwise than docker-compose.yml beside it: `in_volume`"),
+    ),
+    "a record that says two things": Attack(
+        file=RECORD,
+        change=lambda before: before.replace('"dotenv": true', '"dotenv": false,\n  "dotenv": true'),
+        says=everywhere(f"error: {{root}}/{RECORD}: not as agent-sandbox writes it"),
+    ),
+    "a record of lists of lists": Attack(
+        file=RECORD,
+        change=lambda before: before.replace('"masked": []', f'"masked": {"[" * 100_000}'),
+        says=everywhere(
+            f"error: {{root}}/{RECORD}: not a valid record: Expected `str`, got `array` - at `$.facts.masked[0]`"
+        ),
+    ),
+    "a record with a key of 100,000 letters": Attack(
+        file=RECORD,
+        change=lambda before: before.replace('"version"', f'"{"v" * 100_000}"'),
+        says=everywhere(f"error: {{root}}/{RECORD}: unknown key `{'v' * 40}`"),
+    ),
     "a stack of 30,000 files": Attack(
         file=".env",
         change=lambda _: f"COMPOSE_FILE={':'.join([COMPOSE] * 30_000)}\n",
@@ -114,10 +141,10 @@ def test_commands_report_hostile_project_files_without_crashing(
     file = empty_project / attack.file
     before = file.read_text() if file.exists() else ""
     after = attack.change(before)
-    file.write_text(after, errors="surrogateescape")
     lines = before.count("\n")
     known = {"root": str(empty_project.resolve()), "line": str(lines + 3), "end": str(lines + 1)}
     for command in COMMANDS:
+        file.write_text(after, errors="surrogateescape")  # again: `init` writes its own files anew
         answer = ask(*command.split())
         assert answer.code in {0, 1}, (command, answer.err)
         expected = attack.says.get(command)

@@ -45,7 +45,7 @@ LIMITS = {
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
 ON_A_STACK = {
     ("exec", "true"): (111, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
-    ("proxy", "reload"): (143, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
+    ("proxy", "reload"): (146, NEVER | {POLICY, AGENTS, "jinja2", "yaml", "concurrent.futures"}),
     ("status",): (200, NEVER | {"jinja2"}),
     ("up",): (259, NEVER | {"jinja2", "agent_sandbox.cli.steps.secrets.secret_sources"}),
 }

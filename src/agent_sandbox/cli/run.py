@@ -33,8 +33,7 @@ from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
 from agent_sandbox.runtime.init.setup_notes import readable_dotenv
-from agent_sandbox.runtime.project.installed import has_stack, init_for, read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import masked_files
+from agent_sandbox.runtime.project.installed import has_stack, init_for, read_facts
 
 if TYPE_CHECKING:
     from agent_sandbox.cli.steps.reported_run import ReportedRun
@@ -205,7 +204,7 @@ def _opened(  # noqa: PLR0913 - each is an option
         return open_trusted(path, cwd=here, yes=yes)
     project = open_unasked(path, cwd=here) if dry_run else open_trusted(path, cwd=here, yes=yes)
     if not (quiet or clone):
-        for note in readable_dotenv(project.root, masked_files(read_stack_file(project.root))):
+        for note in readable_dotenv(project.root, read_facts(project.root).masked):
             say(("note:", "title"), f" {note}")
     return project
 

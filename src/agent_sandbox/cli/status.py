@@ -22,7 +22,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.cut_off import CUT_OFF, cut_off
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clone_at, path_option
-from agent_sandbox.runtime.project.installed import bound_by, open_project
+from agent_sandbox.runtime.project.installed import open_project, read_facts
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
 from agent_sandbox.runtime.proxy.control import ask_proxy
 from agent_sandbox.runtime.proxy.decisions import local_time
@@ -89,7 +89,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - while the engine answers
 
         # A layer that the proxy cannot see does not make its policy an old one.
-        mounted = bound_by(project.root, "proxy")
+        mounted = read_facts(project.root).layers
         load = cache(lambda: load_here(project.policy, os.environ, mounted=mounted))
         found = look(
             project,

@@ -14,18 +14,19 @@ from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
-from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
 LACKING = f"{POLICY} does not name the service `{{0}}`: agent-sandbox policy allow {{0}}"
 
 
-def notes(
+def notes(  # noqa: PLR0913 - what `init` found and did
     changes: Sequence[Change],
     agents: Agents,
     offered: Offered,
     own_stacks: Sequence[str] = (),
     providers: Sequence[str] = (),
+    *,
+    uses_dotenv: bool,
 ) -> tuple[str, ...]:
     """Return the notes, each one sentence; `own_stacks` are the project's own stack files.
 
@@ -40,9 +41,9 @@ def notes(
         *_missing_provider(by_path[POLICY], agents),
         *_shown_services(by_path[POLICY], offered),
         *_offers(by_path[POLICY], offered),
-        *_own(own_stacks, stack),
+        *_own(own_stacks, stack, uses_dotenv=uses_dotenv),
         *(_open(named, stack) if named else ()),
-        *(_added(named) if named and uses_dotenv(stack.after) else ()),
+        *(_added(named) if named and uses_dotenv else ()),
     )
 
 
@@ -117,10 +118,10 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
         yield f"this project's files name {left}: see `domains` in {POLICY}"
 
 
-def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
+def _own(own_stacks: Sequence[str], stack: Change, *, uses_dotenv: bool) -> Iterator[str]:
     """Yield which of two stacks the plain command of the engine uses: the sandbox, or the project's own."""
     own = next(iter(own_stacks), "")
-    if uses_dotenv(stack.after):
+    if uses_dotenv:
         if own:
             undo = f"`{INIT} --no-dotenv` gives it back to {own}"
             yield f"`{COMMAND}` in this directory uses the sandbox, by {DOTENV}; {undo}"

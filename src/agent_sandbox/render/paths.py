@@ -3,6 +3,8 @@
 from agent_sandbox.stack.engine import SHARED_FILE, STACK_FILE
 
 STACK = f".devcontainer/{STACK_FILE}"
+# What the stack is: read by agent-sandbox alone, and written with the stack's file.
+RECORD = ".devcontainer/stack.json"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 PROJECT_FILE = ".devcontainer/sandbox.yaml"
 POLICY = ".devcontainer/policy.yaml"
@@ -13,7 +15,7 @@ IGNORE = ".devcontainer/.gitignore"
 # The values of one clone.
 VALUES = ".devcontainer/.env"
 # What IGNORE lists; `services` has the registries of one machine.
-IGNORED = (STACK_FILE, ".env", "services/")
+IGNORED = (STACK_FILE, "stack.json", ".env", "services/")
 PATHS = (STACK, DEVCONTAINER, POLICY, SHARED, IGNORE, VALUES, DOTENV)
 # What differs between two clones, and is not checked in.
 OF_THIS_CLONE = (STACK, VALUES, DOTENV)

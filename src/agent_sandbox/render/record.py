@@ -1,7 +1,6 @@
-"""The choices that `init` records: for all clones of a project, and for one clone with its name and owner."""
+"""The choices that `init` records for all clones of a project."""
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,10 @@ from msgspec import Struct
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import Provenance, provenance_of
-from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.render.paths import PROJECT_FILE, SHARED
 from agent_sandbox.stack.limits import Limits, kept, limits
 from agent_sandbox.stack.naming import RECORD
-from agent_sandbox.stack.recorded import Ide, Owner
+from agent_sandbox.stack.recorded import Ide
 
 if TYPE_CHECKING:
     from agent_sandbox.stack.workspace import Workspace
@@ -41,24 +40,16 @@ class Choices(Struct, frozen=True, kw_only=True):
     project_file: str = ""
 
 
-class Record(Choices, frozen=True, kw_only=True):
-    """What one clone's stack was rendered from."""
-
-    name: str
-    owner: Owner
-    # Whether the user's own settings of the agents are copied.
-    settings: bool = False
-
-
-@lru_cache(maxsize=4)  # `init` needs it several times
-def parse_record(text: str) -> Record | None:
-    """Return the record in a stack file, or None if the file is not ours."""
-    return _parsed(text, lambda document: _record(document, document[RECORD]))
-
-
 def parse_choices(text: str) -> Choices | None:
     """Return the choices in the file that is the same in every clone, or None if the file is not ours."""
-    return _parsed(text, lambda document: Choices(**_choices(document[RECORD])))
+    if provenance_of(text) is Provenance.FOREIGN:
+        return None
+    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - imports the YAML parser
+
+    try:
+        return Choices(**choices_in(load_foreign(text, file=SHARED)[RECORD]))
+    except (UserError, LookupError, TypeError, ValueError):
+        return None
 
 
 def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[str, str]) -> dict[str, Any]:
@@ -74,34 +65,8 @@ def choices_said(agents: tuple[str, ...], workspace: "Workspace", pins: Mapping[
     }
 
 
-@lru_cache(maxsize=4)  # `init` needs that of the stack file twice
-def parse_document(text: str) -> Any:  # noqa: ANN401 - whatever is in the file
-    """Return the document in a file with a record, for reading only; raise UserError if it cannot be read."""
-    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - imports the YAML parser
-
-    return load_foreign(text, file=STACK)
-
-
-def _parsed[T](text: str, read: Callable[[dict[str, Any]], T]) -> T | None:
-    if provenance_of(text) is Provenance.FOREIGN:
-        return None
-    try:
-        return read(parse_document(text))
-    except (UserError, LookupError, TypeError, ValueError):
-        return None
-
-
-def _record(document: dict[str, Any], said: dict[str, Any]) -> Record:
-    uid, _, gid = str(said["dev"]).partition(":")
-    return Record(
-        name=str(document["name"]),
-        owner=Owner(uid=int(uid), gid=int(gid)),
-        settings=said.get(SETTINGS_KEY) == "true",
-        **_choices({"title": said["title"], **said}),
-    )
-
-
-def _choices(said: dict[str, Any]) -> dict[str, Any]:
+def choices_in(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `Choices` as they are recorded; raise an error if they are not valid."""
     agents = agents_in(said)
     if not agents:
         raise ValueError("no agents")
@@ -130,9 +95,3 @@ def agents_in(said: Mapping[str, Any]) -> tuple[str, ...]:
     names: Any = said["agents"] if "agents" in said else [said.get("agent")]
     known = isinstance(names, list) and all(isinstance(name, str) for name in names)
     return tuple(dict.fromkeys(names)) if known else ()
-
-
-def uses_dotenv(text: str) -> bool:
-    """Return whether the stack of this file takes names of further files from the project's `.env`."""
-    record = parse_record(text) if DOTENV_KEY in text else None
-    return record is None or record.dotenv

@@ -13,7 +13,7 @@ from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container, Intruders
 from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.installed import limits_said
+from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.runtime.protect.gaps import Gaps, look_over
 from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
 from agent_sandbox.runtime.proxy.decisions import is_probe
@@ -170,7 +170,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
 def _limits(project: Project) -> Mapping[str, str]:
     """Return the limits in the project's stack file; nothing if it is invalid or another file may override it."""
     try:
-        return limits_said(project.root) if len(project.files) == 1 else {}
+        return read_facts(project.root).limits if len(project.files) == 1 else {}
     except UserError:
         return {}
 

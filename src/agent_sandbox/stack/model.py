@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from agent_sandbox.stack.limits import Limits
+from agent_sandbox.stack.limits import NO_LIMIT, Limits, size
 from agent_sandbox.stack.recorded import MountKind
 
 
@@ -125,3 +125,11 @@ class Stack(Struct, frozen=True, kw_only=True):
     def images(self) -> tuple[str, ...]:
         """The images that the stack runs, each once, in the order of its services."""
         return tuple(dict.fromkeys(service.image for service in self.services))
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """The sizes of the bounded volumes by name: those that the agent writes to, if it has a limit."""
+        agent = self.service("agent")
+        written = {mount.source for mount in agent.mounts if not mount.read_only}
+        bounded = written if agent.limits.disk != NO_LIMIT else set[str]()
+        return {volume.name: size(agent.limits.disk) for volume in self.volumes if volume.key in bounded}

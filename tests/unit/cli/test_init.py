@@ -29,6 +29,7 @@ COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
 PROJECT_FILE = ".devcontainer/sandbox.yaml"
+RECORD = ".devcontainer/stack.json"
 SHARED = ".devcontainer/compose.yaml"
 CHECKED_IN = [DEVCONTAINER, POLICY, SHARED, ".devcontainer/.gitignore"]
 ALL = [COMPOSE, *CHECKED_IN, ".devcontainer/.env", ".env"]
@@ -56,7 +57,7 @@ def test_writes_only_the_expected_files(agent: str, empty_project: Path, ask: As
     answer = ask("init", agent)
     assert answer.code == 0
     assert verdicts(answer.out) == dict.fromkeys(ALL, "written")
-    assert sorted(tree(empty_project)) == sorted(ALL)
+    assert sorted(tree(empty_project)) == sorted([*ALL, RECORD])
 
 
 @pytest.mark.usefixtures("empty_project")
@@ -156,7 +157,7 @@ def test_removes_temporary_files_of_an_interrupted_init(empty_project: Path, ask
     for path in ALL:
         (empty_project / path).with_name(f".{Path(path).name}.0123456789ab.tmp").write_text("half")
     assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
-    assert sorted(tree(empty_project)) == sorted(ALL)
+    assert sorted(tree(empty_project)) == sorted([*ALL, RECORD])
 
 
 def test_a_second_init_changes_nothing(empty_project: Path, ask: Ask) -> None:
@@ -471,7 +472,7 @@ def test_accepts_a_directory_with_special_characters_in_its_name(name: str, empt
     folder = empty_project / name
     folder.mkdir()
     answer = ask("init", "claude", f"--path={folder}")
-    assert (answer.code, sorted(tree(folder))) == (0, sorted(ALL))
+    assert (answer.code, sorted(tree(folder))) == (0, sorted([*ALL, RECORD]))
     assert "\x1b" not in answer.out + answer.err
 
 

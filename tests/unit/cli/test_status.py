@@ -13,6 +13,7 @@ from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.refusals import NOT_COUNTED
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from agent_sandbox.runtime.webhook.outcome import Failure, save_failure
+from agent_sandbox.stack.recorded import Facts
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
@@ -351,7 +352,8 @@ def test_names_the_file_of_an_invalid_layer(
     layer = fenced / "etc" / "policy.yaml"
     layer.parent.mkdir()
     layer.write_text("domainz: []\nservicez: []\n")
-    monkeypatch.setattr("agent_sandbox.cli.status.bound_by", lambda *_: {str(layer.parent.resolve())})
+    seen = Facts(layers=frozenset({str(layer.parent.resolve())}))
+    monkeypatch.setattr("agent_sandbox.cli.status.read_facts", lambda _: seen)
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
     kept = "invalid: agent-sandbox policy check; the proxy uses the last valid one until you restart it"

@@ -1,20 +1,14 @@
 import pytest
-from msgspec.structs import replace
 
-from agent_sandbox.backends.compose.render import render_stack_file
 from agent_sandbox.detect import Offer
-from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
-from sample_project import AGENTS, TEMPLATES, WORKSPACE, stack_of
+from sample_project import AGENTS
 from table_tests import each
 
 OFFER = Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",))
-WITHOUT_DOTENV = stamped(
-    render_stack_file(TEMPLATES, stack_of(), AGENTS, replace(WORKSPACE, dotenv=False)), comment="#"
-)
 
 
 def told(
@@ -26,17 +20,17 @@ def told(
     why: str = "",
     dotenv: Verdict = Verdict.UNCHANGED,
     variables: str = "",
-    compose: str = "",
+    uses_dotenv: bool = True,
     own_stacks: tuple[str, ...] = (),
     stack: Verdict = Verdict.WRITTEN,
 ) -> tuple[str, ...]:
     changes = (
-        Change(path=STACK, verdict=stack, before="", after=compose),
+        Change(path=STACK, verdict=stack, before="", after=""),
         Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
         Change(path=POLICY, verdict=verdict, before="", after=policy),
         Change(path=DOTENV, verdict=dotenv, before="", after=variables),
     )
-    return notes(changes, AGENTS, offered or Offered(), own_stacks)
+    return notes(changes, AGENTS, offered or Offered(), own_stacks, uses_dotenv=uses_dotenv)
 
 
 def test_prints_no_notes_if_nothing_is_wrong() -> None:
@@ -114,16 +108,16 @@ def test_explains_which_stack_docker_compose_uses_in_a_project_with_a_compose_fi
     )
     own = ("compose.yaml",)
     assert told(own_stacks=own) == (taken,)
-    assert told(own_stacks=own, compose=WITHOUT_DOTENV) == (left,)
-    assert told(own_stacks=own, compose=WITHOUT_DOTENV, stack=Verdict.UPDATED) == ()
-    assert told(compose=WITHOUT_DOTENV) == (left.replace("still uses compose.yaml", "does not use the sandbox"),)
+    assert told(own_stacks=own, uses_dotenv=False) == (left,)
+    assert told(own_stacks=own, uses_dotenv=False, stack=Verdict.UPDATED) == ()
+    assert told(uses_dotenv=False) == (left.replace("still uses compose.yaml", "does not use the sandbox"),)
 
 
 def test_warns_about_further_files_in_compose_file() -> None:
     expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
     assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml:b.yml'\n") == (expected,)
     assert told(variables=f"COMPOSE_FILE={STACK}\n") == ()
-    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", compose=WITHOUT_DOTENV, stack=Verdict.UNCHANGED) == ()
+    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", uses_dotenv=False, stack=Verdict.UNCHANGED) == ()
 
 
 @each(

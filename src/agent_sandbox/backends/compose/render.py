@@ -9,7 +9,7 @@ from agent_sandbox.render.formats.faithful import load_yaml, require_same
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.record import DOTENV_KEY, PINS_KEY, PROJECT_FILE_KEY, SETTINGS_KEY, agents_record
 from agent_sandbox.stack.engine import STACK_FILE
-from agent_sandbox.stack.limits import NO_LIMIT, PART_OF_THE_USERS, Limits, kept, size
+from agent_sandbox.stack.limits import NO_LIMIT, PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, Network, Service, Stack, Volume
 from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.recorded import MountKind
@@ -53,7 +53,7 @@ def stack_document(stack: Stack, workspace: Workspace) -> Document:
         },
         "services": {service.name: _service(service) for service in stack.services},
         "networks": {network.key: _network(network) for network in stack.networks},
-        "volumes": {volume.key: _named_volume(volume, stack.service("agent")) for volume in stack.volumes},
+        "volumes": {volume.key: _named_volume(volume, stack.sizes) for volume in stack.volumes},
     }
     return {key: _escaped(value) for key, value in document.items()}
 
@@ -69,15 +69,9 @@ def _escaped(value: Any) -> Any:  # noqa: ANN401 - any part of a document
     return value
 
 
-def _named_volume(volume: Volume, agent: Service) -> Document:
-    """Return a volume, bounded if the agent writes to it and has a limit."""
-    written = any(mount.source == volume.key and not mount.read_only for mount in agent.mounts)
-    bounded = written and agent.limits.disk != NO_LIMIT
-    return {"name": volume.name, **({"driver_opts": _disk(agent.limits)} if bounded else {})}
-
-
-def _disk(limits: Limits) -> Document:
-    return {"size": size(limits.disk)}
+def _named_volume(volume: Volume, sizes: Mapping[str, str]) -> Document:
+    bounded = {"driver_opts": {"size": sizes[volume.name]}} if volume.name in sizes else {}
+    return {"name": volume.name, **bounded}
 
 
 def _service(service: Service) -> Document:
@@ -118,7 +112,7 @@ def _walls(service: Service) -> Document:
         "memswap_limit": size(service.limits.memory),
         "pids_limit": service.limits.pids,
         "shm_size": size(service.shared_memory) if service.shared_memory else "",
-        "storage_opt": _disk(service.limits) if service.limits.disk != NO_LIMIT else {},
+        "storage_opt": {"size": size(service.limits.disk)} if service.limits.disk != NO_LIMIT else {},
         "cpu_period": CPU_PERIOD,
         "cpu_quota": round(service.limits.cpus * CPU_PERIOD),
         "ulimits": {"core": 0, **PART_OF_THE_USERS, "nofile": service.limits.files},

@@ -16,9 +16,9 @@ from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.git.ask import pushes_by_name
 from agent_sandbox.runtime.git.git_config import settings_in
 from agent_sandbox.runtime.git.repositories import GIT, MODULES
-from agent_sandbox.runtime.project.installed import read_stack_file
+from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
-from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside, masked_files
+from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded, restamp
 from agent_sandbox.runtime.protect.snapshot_diff import rewritten
 from agent_sandbox.stack.containers import HIDE
@@ -40,7 +40,7 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
     if not inside.lost or then.pending:
         return inside
     now = read_settings(project, inside.lost)
-    by_name, masked = pushes_by_name(project.root), masked_files(read_stack_file(project.root))
+    by_name, masked = pushes_by_name(project.root), read_facts(project.root).masked
     looked_at = [path for path in inside.lost if path not in masked or path == DOTENV]
     if not all(is_harmless(path, then, now, pushes_by_name=by_name and _is_own(path)) for path in looked_at):
         return inside
@@ -59,7 +59,7 @@ def report_hidden_by_start(project: Project, stamps: Mapping[str, str]) -> None:
 
     A file that was only written to was hidden all the time.
     """
-    then, masked = recorded(project.root, os.environ), masked_files(read_stack_file(project.root))
+    then, masked = recorded(project.root, os.environ), read_facts(project.root).masked
     found = {path: stamp for path, stamp in stamps.items() if path in masked and stamp != then.stamps.get(path)}
     for path, stamp in found.items():
         if stamp.rpartition(":")[0] != then.stamps.get(path, "").rpartition(":")[0]:
@@ -79,7 +79,7 @@ def protect_again(project: Project, found: Sequence[Container], inside: Inside, 
     agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
     if agent is None:
         return inside
-    masked = masked_files(read_stack_file(project.root))
+    masked = read_facts(project.root).masked
     digests = {path: f"{HIDE * (path in masked)}{_digest(now.texts.get(path, ''))}" for path in inside.lost}
     failure = load_driver().reprotect(agent, digests)
     left = look_inside(load_driver(), found, project.root)

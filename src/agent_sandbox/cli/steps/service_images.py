@@ -19,9 +19,8 @@ from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.host.files import write_private
 from agent_sandbox.runtime.host.user_dirs import state_file
-from agent_sandbox.runtime.project.installed import read_stack_file
+from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.size_text import size_text
-from agent_sandbox.stack.containers import is_beside
 
 # A larger download is asked about.
 LARGE = 1_000_000_000
@@ -62,12 +61,10 @@ def record_images(project: Project) -> None:
 
 def _images(project: Project) -> dict[str, list[str]]:
     """Return the images that are not pinned, each with its services."""
-    services = read_stack_file(project.root).get("services")
     found: dict[str, list[str]] = {}
-    for name, one in services.items() if isinstance(services, dict) else ():
-        image = str(one.get("image", "")) if isinstance(one, dict) else ""
-        if is_beside(name) and image and not image.startswith(OURS) and not is_pinned(image):
-            found.setdefault(image, []).append(name)
+    for name, one in read_facts(project.root).beside.items():
+        if one.image and not one.image.startswith(OURS) and not is_pinned(one.image):
+            found.setdefault(one.image, []).append(name)
     return found
 
 

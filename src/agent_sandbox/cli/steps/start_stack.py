@@ -39,8 +39,8 @@ from agent_sandbox.runtime.policies.missing_services import denied_servers
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.project.installed import bounded_volumes, images_of, read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import is_in_volume, look_inside
+from agent_sandbox.runtime.project.installed import images_of, read_facts
+from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record, settings_replaced
 from agent_sandbox.runtime.sources.all_recipes import may_have_recipes
 from agent_sandbox.stack.containers import ENTER, FIREWALL, SETUP, is_beside
@@ -93,7 +93,7 @@ def start(
             tell(Unneeded(name=project.name))
             return DONE
         plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
-        if not dry_run and (volumes := bounded_volumes(project.root)):
+        if not dry_run and (volumes := read_facts(project.root).volumes):
             driver().require_disk_limit(volumes)
         if dry_run:
             execute(plan, dry_run=True)
@@ -193,7 +193,7 @@ def report_unwritable_project(project: Project) -> None:
     from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.driver.result import Status  # noqa: PLC0415 - as above
 
-    if facts.belongs_to_root(project.root) and not is_in_volume(read_stack_file(project.root)):
+    if facts.belongs_to_root(project.root) and not read_facts(project.root).in_volume:
         machine = Machine(path=project.root, cwd=project.root, driver=driver())
         owner = (row for row in machine.host.checks if row.name == "owner")
         for found in (result for row in owner for result in results_of(row, machine)):

@@ -42,9 +42,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def write_planned(self) -> None:
         """Write the planned files."""
-        if self.planned and self.planned.texts:
+        if self.planned and self.planned.written:
             self.planned.write()
-            say(f"wrote {', '.join(self.planned.texts)} for this clone")
+            if self.planned.texts:
+                say(f"wrote {', '.join(self.planned.texts)} for this clone")
 
 
 def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
@@ -102,7 +103,7 @@ def _with_planned(root: Path, trusted: Standing | None) -> Settings:
     from agent_sandbox.runtime.init.initialise import plan_clone_files  # noqa: PLC0415 - renders; most runs need none
 
     planned = plan_clone_files(root, os.environ)
-    now = look(root, os.environ, planned.texts if planned else {})
+    now = look(root, os.environ, planned.written if planned else {})
     return Settings(now=now, trusted=trusted, planned=planned)
 
 

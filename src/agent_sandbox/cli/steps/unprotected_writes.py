@@ -13,8 +13,8 @@ from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import REPLACED, Inside, look_inside, masked_files
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.runtime.protect.mount_checks import REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import Held, is_settings, leave_pending, read_held, recorded
 from agent_sandbox.runtime.protect.snapshot_diff import Rewritten, rewritten, unwatched
 
@@ -63,7 +63,7 @@ def _review_stopped(project: Project, found: Sequence[Container], inside: Inside
         return ()
     # Pending until all of it is protected again: a second `up` must ask again.
     leave_pending(project.root, os.environ, then, paths)
-    now, masked = read_held(project.root, paths), masked_files(read_stack_file(project.root)) - {DOTENV}
+    now, masked = read_held(project.root, paths), read_facts(project.root).masked - {DOTENV}
     for path in masked.intersection(paths):
         say(f"{path}: {UNHIDDEN}")
     differences = [rewritten(path, then, now) for path in paths if path not in masked]

@@ -13,7 +13,7 @@ from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_registries import mirrors_of
 from agent_sandbox.runtime.init.project_file import is_outdated
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import foreign_images, open_project, variables_said
+from agent_sandbox.runtime.project.installed import foreign_images, open_project, read_facts
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -57,5 +57,5 @@ def updated(project: Project, *, quiet: bool) -> Project:
 
 def _has_other_mirrors(root: Path) -> bool:
     """Return whether the user's configuration names a mirror that the stack's tools do not use yet."""
-    said, own = variables_said(root), (read_text(root, PROJECT_FILE) or "").lower()
+    said, own = read_facts(root).environment, (read_text(root, PROJECT_FILE) or "").lower()
     return any(said.get(name) != url and name.lower() not in own for name, url in mirrors_of(root, os.environ).items())

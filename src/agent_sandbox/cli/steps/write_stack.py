@@ -15,14 +15,14 @@ from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import DOTENV, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change
-from agent_sandbox.render.record import parse_record
 from agent_sandbox.runtime.host.project_lock import project_lock
 from agent_sandbox.runtime.host.settings import user_settings, write_settings
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.project.installed import removal_of
+from agent_sandbox.runtime.project.record import known
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
@@ -90,8 +90,7 @@ def _unseen(project: Path) -> Iterator[str]:
 
 def orphaned_stack(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
     """Yield a note for a stack with the project's former name or from its former directory."""
-    (before,) = (change.before for change in prepared.changes if change.path == STACK)
-    record = parse_record(before or "")
+    record = known({change.path: change.before for change in prepared.changes})
     former, name = record.name if record else prepared.stack.name, prepared.stack.name
     if former == name:
         return
@@ -109,7 +108,7 @@ def _place(name: str) -> str:
 
 
 def _name(place: Standing) -> str | None:
-    record = parse_record(place.files.get(STACK, ""))
+    record = known(place.files)
     return record.name if record else None
 
 

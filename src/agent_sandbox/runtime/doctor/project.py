@@ -18,7 +18,7 @@ from agent_sandbox.runtime.policies.missing_services import missing_services
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
+from agent_sandbox.runtime.project.installed import images_of, is_own, read_facts
 from agent_sandbox.runtime.refusals import NOT_COUNTED, read_refusals
 from agent_sandbox.runtime.sources.fetch import Host, fetch
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -71,7 +71,7 @@ def policy(machine: Machine) -> CheckResult:
 def _read_by_the_proxy(project: Project) -> Iterator[tuple[Path, Callable[[Sequence[str]], str]]]:
     """Yield each policy file that the proxy reads, and a function from unreadable paths to the fixing command."""
     yield project.policy, lambda closed: f"chmod -R o+rX {shlex.quote(closed[0])}"
-    bound = bound_by(project.root, "proxy")
+    bound = read_facts(project.root).layers
     for layer in layers_here(os.environ, beside=project.policy):
         if str(layer.path.parent.resolve()) in bound:
             # Only these paths, not the whole folder, which is private to the user.

@@ -8,7 +8,7 @@ from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.init.facts import homes
 from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.project.installed import read_stack_file
+from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.runtime.protect.gaps import Gaps, look_over, mounted_outside
 from agent_sandbox.runtime.protect.listing import ignores_case
 from agent_sandbox.runtime.protect.mount_checks import (
@@ -19,7 +19,6 @@ from agent_sandbox.runtime.protect.mount_checks import (
     STRANGER,
     listed,
     look_inside,
-    read_only_mounts,
 )
 from agent_sandbox.runtime.protect.protected import SEARCH, UNSEARCHED
 
@@ -62,7 +61,7 @@ def git(machine: Machine) -> Iterator[CheckResult]:
     match repository_outside(project.root, homes(os.environ)):
         case NoGit() as found:
             yield warn("git", f"does not work inside: {found.why}", found.hint)
-        case Outside() as found if mounted_outside(read_only_mounts(read_stack_file(project.root))) != found:
+        case Outside() as found if mounted_outside(read_facts(project.root).protected) != found:
             what = f"does not work inside yet: {found.common} is not mounted"
             yield warn("git", what, f"{project.init} mounts it, then agent-sandbox up")
         case Outside() as found:

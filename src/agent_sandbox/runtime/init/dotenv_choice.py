@@ -5,9 +5,10 @@ from pathlib import Path
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV, STACK
-from agent_sandbox.render.record import Choices, Record
+from agent_sandbox.render.record import Choices
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import variable
+from agent_sandbox.runtime.project.record import Record
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS
 
 

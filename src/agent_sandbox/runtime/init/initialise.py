@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,11 @@ from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.formats.template import Templates
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import DOTENV, OF_THIS_CLONE, PATHS, POLICY, PROJECT_FILE, SHARED, STACK
+from agent_sandbox.render.paths import DOTENV, OF_THIS_CLONE, PATHS, POLICY, PROJECT_FILE, RECORD, SHARED, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import Rendered, reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.render.record import Choices, Record, parse_choices, parse_document, parse_record
+from agent_sandbox.render.record import Choices, parse_choices
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_agents
@@ -35,7 +36,7 @@ from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.installed import is_own, read_project
-from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
+from agent_sandbox.runtime.project.record import Record, facts_said, known, record_files, record_of, record_text
 from agent_sandbox.runtime.protect.protected import LOST, Protection, find_protected
 from agent_sandbox.runtime.protect.snapshot import recorded
 from agent_sandbox.stack.build import StackImages, build_stack
@@ -115,6 +116,19 @@ class Prepared(Struct, frozen=True, kw_only=True):
         """The text of each file to write."""
         return {change.path: change.after for change in self.changes if change.writes}
 
+    @property
+    def record(self) -> str:
+        """The text of the record, which belongs to the stack file and is not listed beside it."""
+        stack_file = next(change.after for change in self.changes if change.path == STACK)
+        return record_text(record_of(self.stack, self.workspace, self.agents.pins), stack_file)
+
+    @property
+    def written(self) -> dict[str, str]:
+        """These texts, and that of the record unless it is there, or the stack file is kept as the user edited it."""
+        kept = any(change.path == STACK for change in self.conflicts)
+        is_there = kept or read_text(self.project, RECORD) == self.record
+        return self.texts if is_there else {**self.texts, RECORD: self.record}
+
     def only(self, paths: Collection[str]) -> "Prepared":
         """Return a copy that writes no other files."""
         return replace(self, changes=tuple(change for change in self.changes if change.path in paths))
@@ -127,8 +141,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
             if change.writes and read_text(self.project, change.path) != change.before:
                 what = "changed while this command ran, so nothing was written"
                 raise UserError([Problem(where=str(self.project / change.path), what=what, hint="run it again")])
-        texts = self.texts | excluding(self.project, self.excluded, self.exclude_file)
-        remove_leftovers(self.project, (*PATHS, PROJECT_FILE))
+        texts = self.written | excluding(self.project, self.excluded, self.exclude_file)
+        remove_leftovers(self.project, (*PATHS, RECORD, PROJECT_FILE))
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY, PROJECT_FILE})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
@@ -142,8 +156,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     agents = load_agents(options.agents)
     providers = _providers(agents, options.provider)
     project = find_project(options.path, environ)
-    present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
-    record = parse_record(present[STACK] or "")
+    present = {path: read_text(project, path) for path in (*PATHS, RECORD) if path != DOTENV}
+    record = known(present)
     choices = parse_choices(present[SHARED] or "") or record
     offered = _offered(project, environ, options, present)
     chosen = _chosen(project, options, choices, offered.languages)
@@ -152,7 +166,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present[DOTENV] = dotenv_text(project, used=dotenv, asked=options.dotenv)
     clone, git = _clone_at(project, environ), repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
-    protection = _protection(project, present[STACK], options, environ, clone=clone, dotenv=dotenv, outside=outside)
+    protection = _protection(project, present, options, environ, clone=clone, dotenv=dotenv, outside=outside)
     workspace = look_at(
         project,
         title=clone.title if clone else chosen.title or _own_title(project),
@@ -182,7 +196,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         offered=offered,
         notes=(
             *setup_notes.changed_agents(record, agents),
-            *notes(changes, agents, offered, own_stacks(project), providers),
+            *notes(changes, agents, offered, own_stacks(project), providers, uses_dotenv=dotenv),
             *setup_notes.beyond_machine(workspace.limits),
             *setup_notes.unused_pins(chosen.pins, agents),
             *setup_notes.about_agents(workspace, agents, environ),
@@ -209,7 +223,7 @@ def _clone_at(project: Path, environ: Mapping[str, str]) -> "Clone | None":
 
 def _protection(  # noqa: PLR0913 - what a search depends on
     project: Path,
-    stack_file: str | None,
+    present: Mapping[str, str | None],
     options: InitOptions,
     environ: Mapping[str, str],
     *,
@@ -220,7 +234,7 @@ def _protection(  # noqa: PLR0913 - what a search depends on
     """Return what to protect; nothing of a clone is on this machine."""
     if clone:
         return Protection(paths=())
-    before, written = _protected_before(project, stack_file or "", environ), {DOTENV} if dotenv else set[str]()
+    before, written = _protected_before(project, present, environ), {DOTENV} if dotenv else set[str]()
     return find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
 
 
@@ -274,13 +288,11 @@ def _images(agents: Agents, owner: Owner, chosen: Settled) -> StackImages:
     return StackImages(proxy=proxy_name(), firewall=base_name(), agent=agent)
 
 
-def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
+def _protected_before(project: Path, present: Mapping[str, str | None], environ: Mapping[str, str]) -> frozenset[str]:
     """Return what the stack file protects now, and what it protected when the stack last started."""
-    try:
-        document = parse_document(text)
-    except UserError:
-        document = {}
-    paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
+    paths = {*recorded(project, environ).paths}
+    with suppress(UserError):
+        paths |= facts_said({STACK: present[STACK] or ""}, project).protected
     return frozenset(path for path in paths if path.isprintable())
 
 
@@ -322,7 +334,7 @@ def agents_of(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     project = find_project(path, environ)
     if named := agents_named(project):
         return named
-    choices = parse_choices(read_text(project, SHARED) or "") or parse_record(read_text(project, STACK) or "")
+    choices = parse_choices(read_text(project, SHARED) or "") or known(record_files(project))
     return choices.agents if choices else ()
 
 

@@ -19,6 +19,7 @@ from agent_sandbox.render.paths import (
     IGNORED,
     POLICY,
     PROJECT_FILE,
+    RECORD,
     SHARED,
     STACK,
     VALUES,
@@ -26,8 +27,7 @@ from agent_sandbox.render.paths import (
 from agent_sandbox.render.reconcile import OnConflict, cleared_dotenv
 from agent_sandbox.runtime.host.files import open_folder, problem_of, read_text, write_all
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, GITIGNORE, exclude_file
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import read_only_mounts
+from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, STACK_VARIABLE
 
 FOLDERS = (f"{Path(POLICY).parent}/{FOLDER}", str(Path(POLICY).parent))
@@ -48,7 +48,7 @@ def without_ours(project: Project) -> dict[str, str]:
 
 
 def _left(path: str, text: str, project: Project) -> str:
-    if path in {POLICY, PROJECT_FILE}:
+    if path in {POLICY, PROJECT_FILE, RECORD}:
         return ""
     if path == DOTENV:
         ours = {FILES_VARIABLE: STACK, NAME_VARIABLE: project.name}
@@ -65,7 +65,7 @@ def _places(root: Path) -> tuple[str, ...]:
     folder = Path(root, FOLDERS[0])
     names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
     exclude = exclude_file(root, None)
-    ours = (DEVCONTAINER, POLICY, PROJECT_FILE, SHARED, IGNORE, VALUES)
+    ours = (DEVCONTAINER, POLICY, PROJECT_FILE, SHARED, RECORD, IGNORE, VALUES)
     services = (f"{FOLDERS[0]}/{name}" for name in names)
     # The stack file is the last: without it, no second try finds the rest.
     return (*ours, *services, DOTENV, GITIGNORE, *([exclude] if exclude else ()), STACK)
@@ -81,7 +81,7 @@ def as_listed(project: Project, left: Mapping[str, str]) -> tuple[str, ...]:
 
 def remove_ours(project: Project, left: Mapping[str, str]) -> None:
     """Rewrite or remove these files, then remove empty directories that `init` made; raise UserError."""
-    root, mounted = project.root, read_only_mounts(read_stack_file(project.root))
+    root, mounted = project.root, read_facts(project.root).protected
     write_all(root, {path: text for path, text in left.items() if text})
     for path in (path for path, text in left.items() if not text):
         _remove(root, path, os.unlink)

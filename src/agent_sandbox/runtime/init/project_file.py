@@ -9,10 +9,11 @@ from msgspec import Struct, field
 
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.images import Additions
-from agent_sandbox.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.render.paths import PROJECT_FILE, RECORD, STACK
 from agent_sandbox.render.reconcile import Change
-from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices, parse_record
+from agent_sandbox.render.record import PROJECT_FILE_KEY, Choices
 from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.project.record import known, record_files
 from agent_sandbox.stack.limits import DEFAULT, Limits, limits
 from agent_sandbox.stack.recorded import Ide
 from agent_sandbox.stack.workspace import Beside
@@ -95,8 +96,8 @@ def digest_of(text: str | None) -> str:
 
 def is_outdated(project: Path) -> bool:
     """Return whether the stack was rendered from another text of the project file."""
-    text, digest = read_text(project, STACK) or "", digest_of(read_text(project, PROJECT_FILE))
-    if not digest and PROJECT_FILE_KEY not in text:
-        return False  # most projects: parsing takes longer than all the rest
-    record = parse_record(text)
+    texts, digest = record_files(project), digest_of(read_text(project, PROJECT_FILE))
+    if not digest and RECORD not in texts and PROJECT_FILE_KEY not in texts.get(STACK, ""):
+        return False  # most projects without a record: parsing takes longer than all the rest
+    record = known(texts)
     return record is not None and record.project_file != digest

@@ -13,11 +13,11 @@ from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.formats.header import INIT
 from agent_sandbox.render.paths import DOTENV, PROJECT_FILE
-from agent_sandbox.render.record import Record
 from agent_sandbox.runtime.git.worktree import NoGit, Outside
 from agent_sandbox.runtime.host.settings import user_settings
 from agent_sandbox.runtime.init.dotenv_choice import readable_text
 from agent_sandbox.runtime.init.facts import machine
+from agent_sandbox.runtime.project.record import Record
 from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.runtime.protect.protected import LOST, SEARCH, UNSEARCHED, Protection, spelled
 from agent_sandbox.stack.limits import Limits, beyond, kept

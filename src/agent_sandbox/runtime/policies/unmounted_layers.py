@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.policies.layers import layers_here
-from agent_sandbox.runtime.project.installed import bound_by
+from agent_sandbox.runtime.project.installed import read_facts
 
 LEFT_OUT = "{} exists, but the stack was made without it: {}"
 
@@ -16,7 +16,7 @@ def unmounted_layers(
     project: Project, environ: Mapping[str, str], *, mending: str = "agent-sandbox up"
 ) -> tuple[str, ...]:
     """Return a note for each layer that did not exist when the stack was made, with the command that mounts it."""
-    bound = bound_by(project.root, "proxy")
+    bound = read_facts(project.root).layers
     here = layers_here(environ, beside=project.policy)
     return tuple(
         LEFT_OUT.format(layer.path, mending) for layer in here if str(layer.path.parent.resolve()) not in bound

@@ -10,8 +10,8 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.editor_files import added_files
 from agent_sandbox.render.paths import DEVCONTAINER, STACK, VALUES
-from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.runtime.host.files import MAX_BYTES, read_bytes, read_text
+from agent_sandbox.runtime.project.record import record_files, uses_dotenv
 from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE, STACK_VARIABLE
 
 FILE = ".env"
@@ -65,7 +65,7 @@ def _files_of_dotenv(root: Path, ours: Path, planned: Mapping[str, str]) -> tupl
 
     A stack that was made without `.env` does not read it: the file may be anything, or the agent's.
     """
-    if not uses_dotenv(planned.get(str(ours)) or read_text(root, str(ours)) or ""):
+    if not uses_dotenv({**record_files(root), **planned}):
         return (root / ours,)
     text = planned.get(FILE) or read_text(root, FILE) or ""
     separator = variable(text, SEPARATOR_VARIABLE) or ":"

@@ -1,24 +1,17 @@
 """Find a project's stack from the stack file that `init` wrote."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
-from agent_sandbox.agents.pin import pins_in
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import OURS, Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.render.record import PINS_KEY, SETTINGS_KEY, agents_in, parse_record
-from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.documents import mapping, read_document
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import (
     additions_in,
@@ -28,16 +21,12 @@ from agent_sandbox.runtime.project.project_file import (
     project_files,
     setup_of,
 )
+from agent_sandbox.runtime.project.record import facts_said, known, record_files, recorded
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files, lacks_clone_files
 from agent_sandbox.runtime.project.trust_store import Store, open_store
-from agent_sandbox.stack.engine import COMMAND, FILE_KIND
-from agent_sandbox.stack.limits import LIMITS
-from agent_sandbox.stack.naming import RECORD, stack_name
-from agent_sandbox.stack.recorded import Owner
-
-MOST_DIGITS = 10
-# As the engine takes it. A stack's directories on this machine are named by it, too.
-NAME = re.compile("[a-z0-9][a-z0-9_-]*")
+from agent_sandbox.stack.engine import COMMAND
+from agent_sandbox.stack.naming import stack_name
+from agent_sandbox.stack.recorded import Facts
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:
@@ -116,7 +105,7 @@ def removal_of(name: str) -> str:
 def _gone(project: Project) -> Path | None:
     """Return the directory that the user trusted with this stack, if it no longer exists: the project was moved."""
     for trusted in open_store(os.environ):
-        record = parse_record(trusted.files.get(str(STACK_FILE), ""))
+        record = known(trusted.files)
         if record and record.name == project.name and not trusted.root.exists():
             return trusted.root
     return None
@@ -167,27 +156,20 @@ def _require_stack(root: Path | None, cwd: Path) -> Path:
 
 def read_project(root: Path) -> Project:
     """Return the project as its own files describe it."""
-    texts = {str(STACK_FILE): read_text(root, str(STACK_FILE)) or "", **project_files(root)}
-    return parse_project(root, texts, files=stack_files(root, STACK_FILE))
+    return parse_project(root, record_files(root) | project_files(root), files=stack_files(root, STACK_FILE))
 
 
 def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ...]) -> Project:
     """Return the project that the texts of its files describe; `files` make up its stack."""
-    file = root / STACK_FILE
-    document = _document(texts.get(str(STACK_FILE), ""), file)
-    record = mapping(document.get(RECORD))
-    name, agents, dev = document.get("name"), agents_in(record), record.get("dev")
-    if not (isinstance(name, str) and NAME.fullmatch(name) and agents and isinstance(dev, str)):
-        what = f"not a {FILE_KIND} of agent-sandbox: it has no valid `name` or no `{RECORD}`"
-        raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
+    record = recorded(texts, root)
     return Project(
         root=root,
-        name=name,
-        agents=agents,
-        pins=pins_in(record.get(PINS_KEY)),
-        settings=str(record.get(SETTINGS_KEY)) == "true",
-        owner=_owner(file, dev),
-        images=tuple(dict.fromkeys(_images(document))),
+        name=record.name,
+        agents=record.agents,
+        pins=record.pins,
+        settings=record.settings,
+        owner=record.owner,
+        images=record.facts.images,
         files=files,
         made_of=made_of(texts),
         base_image=base_image_of(texts.get(PROJECT_FILE, "")),
@@ -195,46 +177,10 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
     )
 
 
-def read_stack_file(root: Path) -> Mapping[str, Any]:
-    """Return the project's parsed stack file, or nothing if it is not a mapping."""
-    return _document(read_text(root, str(STACK_FILE)) or "", root / STACK_FILE)
-
-
-def bound_by(root: Path, service: str) -> frozenset[str]:
-    """Return the host paths that a service of the project's stack file mounts."""
-    said = mapping(mapping(read_stack_file(root).get("services")).get(service)).get("volumes")
-    volumes = said if isinstance(said, list) else []
-    return frozenset(str(mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
-
-
-def variables_said(root: Path) -> Mapping[str, Any]:
-    """Return the agent's variables in the project's stack file."""
-    return mapping(mapping(mapping(read_stack_file(root).get("services")).get("agent")).get("environment"))
-
-
-def limits_said(root: Path) -> dict[str, str]:
-    """Return the agent's limits in the project's stack file, by name; values in another notation are left out."""
-    agent = mapping(mapping(read_stack_file(root).get("services")).get("agent"))
-    said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
-    if disk := mapping(agent.get("storage_opt")).get("size"):
-        said["disk"] = disk
-    quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
-    if quota and period:
-        said["cpus"] = quota / period
-    read = {name: LIMITS[name].read(str(value)) for name, value in said.items()}
-    return {name: LIMITS[name].shown(value) for name, value in read.items() if value is not None}
-
-
-def bounded_volumes(root: Path) -> dict[str, str]:
-    """Return the volumes with a limit of disk space in the project's stack file: their sizes by name."""
-    volumes = map(mapping, mapping(read_stack_file(root).get("volumes")).values())
-    sizes = {str(one.get("name")): mapping(one.get("driver_opts")).get("size") for one in volumes}
-    return {name: str(size) for name, size in sizes.items() if size is not None}
-
-
-def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
-    text = str(value)
-    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else 0
+def read_facts(root: Path) -> Facts:
+    """Return what the project's stack gives to its containers: the trusted one, which runs, if there is one."""
+    trusted = open_store(os.environ).load(root)
+    return facts_said(trusted.files if trusted else record_files(root), root)
 
 
 def own_images(project: Project) -> tuple[str, ...]:
@@ -285,23 +231,3 @@ def agent_images(project: Project) -> tuple[Image, ...]:
 
     agents, added = load_agents(project.agents, project.pins), additions_in(project.made_of)
     return images_for(agents, project.owner, project.base_image, added)
-
-
-@lru_cache(maxsize=4)  # cached: a command reads the stack file for several things
-def _document(text: str, file: Path) -> Mapping[str, Any]:
-    return mapping(read_document(text, file=str(file)))
-
-
-def _images(document: Mapping[str, Any]) -> Iterator[str]:
-    for service in mapping(document.get("services")).values():
-        image = mapping(service).get("image")
-        if isinstance(image, str):
-            yield image
-
-
-def _owner(file: Path, dev: str) -> Owner:
-    uid, _, gid = dev.partition(":")
-    if not all(one.isascii() and one.isdigit() and len(one) <= MOST_DIGITS for one in (uid, gid)):
-        what = f"`{RECORD}.dev` is `{dev}`; it must be two numbers, `UID:GID`"
-        raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
-    return Owner(uid=int(uid), gid=int(gid))

@@ -17,7 +17,7 @@ from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.editor_files import FILES
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, RECORD, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.documents import mapping, read_document
 from agent_sandbox.runtime.project.dotenv import stack_files
@@ -98,7 +98,7 @@ def look(root: Path, environ: Mapping[str, str], planned: Mapping[str, str] = Ma
     root = root.resolve()
     owner = root.stat().st_uid
     named = tuple(_name(root, file) for file in stack_files(root, Path(STACK), planned))
-    found = {path: planned.get(path) or _text(root, path) for path in (*named, DEVCONTAINER)}
+    found = {path: planned.get(path) or _text(root, path) for path in (*named, RECORD, DEVCONTAINER)}
     found |= project_files(root)
     if _may_name_shared(found[DEVCONTAINER] or ""):
         found |= {SHARED: _text(root, SHARED)}

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from agent_sandbox.runtime.git.repositories import WORKTREES
 from agent_sandbox.runtime.git.worktree import Outside
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import has_two_names, is_in_volume, read_only_mounts
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.runtime.protect.mount_checks import has_two_names
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, Candidates, candidates, candidates_outside, spelled
 from agent_sandbox.stack.recorded import Access
 
@@ -35,10 +35,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
 
 def look_over(root: Path) -> Gaps:
     """Return the paths that should be protected but are not in the stack file, and the unsearched directories."""
-    document = read_stack_file(root)
-    if is_in_volume(document):
+    facts = read_facts(root)
+    if facts.in_volume:
         return Gaps()
-    mounted = read_only_mounts(document)
+    mounted = facts.protected
     parts = (("", candidates(root)), *_outside(mounted))
     return Gaps(
         unprotected=tuple(

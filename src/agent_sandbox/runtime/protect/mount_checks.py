@@ -1,16 +1,15 @@
-"""Ask the agent container which mounts it has lost, and read from a stack file which it has."""
+"""Ask the agent container which mounts it has lost."""
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agent_sandbox.render.paths import DOTENV
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.stack.containers import HEALTHY, NOTHING, PROTECTED, WORKSPACE
-from agent_sandbox.stack.recorded import Access, MountKind
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.stack.containers import HEALTHY
+from agent_sandbox.stack.recorded import is_inside
 
 if TYPE_CHECKING:
     from agent_sandbox.runtime.driver.container import Container
@@ -56,24 +55,9 @@ def _reported(paths: Iterable[str], root: Path) -> Iterator[str]:
     outside: frozenset[str] | None = None
     for path in paths:
         if path.startswith("/") and outside is None:
-            outside = frozenset(one for one in read_only_mounts(read_stack_file(root)) if one.startswith("/"))
-        if _is_of_the_project(path) or (outside and path in outside):
+            outside = frozenset(one for one in read_facts(root).protected if one.startswith("/"))
+        if is_inside(path) or (outside and path in outside):
             yield path
-
-
-def _is_of_the_project(path: str) -> bool:
-    """Return whether a path is inside the project."""
-    place = PurePosixPath(path)
-    return bool(place.parts) and not place.is_absolute() and ".." not in place.parts
-
-
-def is_in_volume(document: Mapping[str, Any]) -> bool:
-    """Return whether a stack's workspace is a clone in a volume: nothing that it contains is on the host machine."""
-    try:
-        volumes = document["services"]["agent"]["volumes"]
-        return any(one.get("target") == WORKSPACE and one.get("type") == MountKind.VOLUME for one in volumes)
-    except (LookupError, TypeError, AttributeError):
-        return False
 
 
 def listed(paths: Sequence[str]) -> str:
@@ -89,35 +73,3 @@ def has_two_names(root: Path, path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
-
-
-def _is_wall(volume: Mapping[str, Any]) -> bool:
-    hides = volume.get("source") == NOTHING and volume.get("target") != f"{WORKSPACE}/{DOTENV}"
-    return volume.get("read_only") == "true" and not hides
-
-
-def masked_files(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the files of the project that a parsed stack file masks: the agent sees an empty one."""
-    try:
-        volumes = document["services"]["agent"]["volumes"]
-        found = [one["target"].replace("$$", "$") for one in volumes if one.get("source") == NOTHING]
-    except (LookupError, TypeError, AttributeError):
-        return frozenset()
-    return frozenset(path.removeprefix(f"{WORKSPACE}/") for path in found)
-
-
-def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the protected paths that a parsed stack file mounts read-only: those outside the workspace are absolute.
-
-    In the file, a `$` in a path is doubled.
-    """
-    try:
-        agent = document["services"]["agent"]
-        said = [volume["target"].replace("$$", "$") for volume in agent["volumes"] if _is_wall(volume)]
-        targets = [PurePosixPath(target) for target in said]
-        protected = str(agent.get("environment", {}).get(PROTECTED, "")).replace("$$", "$").split("\n")
-    except (LookupError, TypeError, AttributeError):
-        return frozenset()
-    inside = (str(target.relative_to(WORKSPACE)) for target in targets if target.is_relative_to(WORKSPACE))
-    outside = (str(target) for target in targets if f"{Access.READ} {target}" in protected)
-    return frozenset((*filter(_is_of_the_project, inside), *outside))

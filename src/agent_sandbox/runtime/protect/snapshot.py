@@ -17,8 +17,8 @@ from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.git.worktree import has_usual_name
 from agent_sandbox.runtime.host.files import is_real, read_bytes, write_private
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import has_two_names, masked_files, read_only_mounts
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.runtime.protect.mount_checks import has_two_names
 
 FOLDER = "protected"
 MOST_FILES = 200
@@ -65,7 +65,7 @@ def is_of_others(path: str) -> bool:
 
 def protected_paths(root: Path) -> tuple[str, ...]:
     """Return the paths that the project's stack mounts read-only."""
-    return tuple(sorted(read_only_mounts(read_stack_file(root))))
+    return tuple(sorted(read_facts(root).protected))
 
 
 def recorded(root: Path, environ: Mapping[str, str]) -> Held:
@@ -84,7 +84,7 @@ def record(root: Path, environ: Mapping[str, str]) -> None:
     """Store a snapshot of the protected paths."""
     paths = protected_paths(root)
     now = read_held(root, (path for path in paths if not is_of_others(path)))
-    stamped = {*now.settings, *{DOTENV}.intersection(now.texts), *masked_files(read_stack_file(root))}
+    stamped = {*now.settings, *{DOTENV}.intersection(now.texts), *read_facts(root).masked}
     _write(root, environ, replace(now, paths=paths, stamps=_stamps(root, stamped)))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
 from agent_sandbox.render.formats.header import Provenance, provenance_of
-from agent_sandbox.render.paths import DEVCONTAINER, SHARED, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, RECORD, SHARED, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.trust.prompt import Written
@@ -35,10 +35,11 @@ def generated(prepared: Prepared) -> dict[str, str]:
 
     The header proves nothing, because anyone can write it. Equality with our text does.
     """
-    return {
+    found = {
         change.path: change.after
         for change in prepared.changes
         if change.path in GENERATED
         and change.verdict not in WITH_OTHERS
         and provenance_of(change.after) is Provenance.OURS
     }
+    return found | ({RECORD: prepared.record} if STACK in found else {})

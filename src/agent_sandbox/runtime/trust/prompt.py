@@ -9,7 +9,8 @@ from msgspec import Struct
 from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, SHARED, STACK
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, RECORD, SHARED, STACK
+from agent_sandbox.runtime.project.record import require_true
 from agent_sandbox.runtime.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
 
@@ -81,6 +82,7 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
 
     require_whole(now)
     require_shared(now)
+    require_true(now.files, now.root)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
     before = trusted or Standing(root=now.root, owner=None, stack_files=(), files={})
     reaches = _reaches(now, before)
@@ -154,11 +156,11 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
     dropped = (path for path in before.stack_files if path not in now.stack_files)
     for path in (
         *now.stack_files,
-        *(path for path in (SHARED,) if path in now.files),
+        *(path for path in (RECORD, SHARED) if path in now.files),
         *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
         *dict.fromkeys((*now.box, *before.box)),
     ):
-        old = before.files.get(path, written.files.get(path, "") if path in (STACK, SHARED) else "")
+        old = before.files.get(path, written.files.get(path, "") if path in (STACK, RECORD, SHARED) else "")
         yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy and path not in now.run)
     for path in dropped:
         yield from _difference(path, before.files[path], "")

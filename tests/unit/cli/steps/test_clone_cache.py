@@ -12,11 +12,12 @@ from agent_sandbox.cli.steps import clone_cache
 from agent_sandbox.cli.steps.clone_cache import COPY, NOT_KEPT, bring_cache, cache_key, keep_cache
 from agent_sandbox.cli.steps.clones import EnteredClone, enter_clone
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.runtime.clones.host_repository import open_repository, start_of
 from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.project.clone_record import Clone, clones_of
-from agent_sandbox.runtime.project.installed import open_project, read_stack_file
+from agent_sandbox.runtime.project.installed import open_project
 from clone_worlds import HereDriver, commit, with_clone_driver
 
 KEY = "1" * 64
@@ -139,7 +140,7 @@ def test_keeps_only_the_cache_of_a_new_clone_that_started_without_one(
 
 def test_a_clone_mounts_only_its_own_caches(driver: HereDriver) -> None:
     own, _ = enter("fix-1")
-    document = read_stack_file(own.root)
+    document = load_yaml((own.root / ".devcontainer" / "docker-compose.yml").read_text())
     volumes = [one for service in document["services"].values() for one in service.get("volumes", ())]
     assert "setup-cache" not in json.dumps(document)
     assert [one["source"] for one in volumes if one["target"] == "/home/dev/.cache"] == ["home-cache"]

@@ -16,11 +16,11 @@ from agent_sandbox.cli.steps.clones import (
 )
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
-from agent_sandbox.runtime.project.installed import open_project, read_stack_file
+from agent_sandbox.runtime.project.installed import open_project, read_facts
 from agent_sandbox.runtime.protect.gaps import Gaps, look_over
-from agent_sandbox.runtime.protect.mount_checks import is_in_volume
 from agent_sandbox.runtime.review.changes import find_changes, load_baseline
 from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
 from clone_worlds import HereDriver, commit, git, with_clone_driver
@@ -41,10 +41,10 @@ def test_a_clone_is_a_separate_stack_without_mounts_of_the_project(
 ) -> None:
     made = entered()
     assert (driver.folder / "a.txt").read_text() == "one\n"
-    document = read_stack_file(made.root)
-    assert is_in_volume(document)
-    assert str(project) not in (made.root / ".devcontainer" / "docker-compose.yml").read_text()
-    volumes = document["services"]["agent"]["volumes"]
+    text = (made.root / ".devcontainer" / "docker-compose.yml").read_text()
+    assert read_facts(made.root).in_volume
+    assert str(project) not in text
+    volumes = load_yaml(text)["services"]["agent"]["volumes"]
     assert {one["type"] for one in volumes} == {"volume"}
     assert made.name.startswith("app-fix-1-")
     assert look_over(made.root) == Gaps()

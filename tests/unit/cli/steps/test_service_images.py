@@ -9,6 +9,7 @@ from agent_sandbox.cli.steps.service_images import prepare_images, record_digest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.installed import find_project
 from fake_docker import FakeDocker
+from fake_stack import trust
 from fake_tty import Person
 
 OLD, NEW = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
@@ -25,6 +26,7 @@ def stack(project: Path) -> Project:
         "own: {image: 'agent-sandbox/beside:1'}, firewall.a: {image: 'agent-sandbox/x'}"
     )
     file.write_text(file.read_text().replace("services: {", f"services: {{{services}, ", 1))
+    trust(project)
     return find_project(project, cwd=project)
 
 

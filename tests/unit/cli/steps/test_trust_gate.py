@@ -272,7 +272,8 @@ def test_pulled_choices_are_shown_and_apply_once_trusted(clone: Path, capsys: py
     assert texts_of(clone) == before
     shown = capsys.readouterr().err
     assert "+    mem_limit: 64g\n" in shown
-    assert f"not trusted yet: .devcontainer/docker-compose.yml, {SHARED}; there is no terminal" in shown
+    named = f".devcontainer/docker-compose.yml, .devcontainer/stack.json, {SHARED}"
+    assert f"not trusted yet: {named}; there is no terminal" in shown
     opened = open_trusted(None, cwd=clone, yes=shown.rpartition(" ")[2].strip())
     assert "mem_limit: 64g" in opened.files[0].read_text()
 

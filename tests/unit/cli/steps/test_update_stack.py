@@ -12,11 +12,12 @@ from agent_sandbox.cli.proxy.reload import reload
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.faithful import load_yaml
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import foreign_images, read_stack_file, variables_said
+from agent_sandbox.runtime.project.installed import foreign_images, read_facts
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from fake_docker import FakeDocker
 from fake_stack import trust, with_containers
@@ -158,7 +159,7 @@ def test_a_start_leads_the_tools_to_a_mirror_that_the_user_configured_since(
     capsys.readouterr()
 
     def up() -> tuple[object, object]:
-        said = variables_said(updated(open_trusted(None, cwd=empty_project), quiet=False).root)
+        said = read_facts(updated(open_trusted(None, cwd=empty_project), quiet=False).root).environment
         return said.get("PIP_INDEX_URL"), said.get("UV_DEFAULT_INDEX")
 
     assert up() == (None, None)
@@ -179,7 +180,7 @@ def test_the_mtu_of_the_project_file_is_that_of_the_proxys_way_out_alone(empty_p
     assert ask("init", AGENT).code == 0
     (empty_project / PROJECT_FILE).write_text("mtu: 1280\n")
     project = updated(open_trusted(None, cwd=empty_project), quiet=True)  # it asks for nothing more
-    networks = read_stack_file(project.root)["networks"]
+    networks = load_yaml((project.root / STACK).read_text())["networks"]
     assert networks["egress"]["driver_opts"] == {"com.docker.network.driver.mtu": "1280"}
     assert "com.docker.network.driver.mtu" not in networks["sandbox"]["driver_opts"]
 

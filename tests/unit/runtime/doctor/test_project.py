@@ -104,6 +104,7 @@ def test_a_layer_that_the_proxy_cannot_read_is_a_failure_if_the_stack_mounts_it(
     assert checks.policy(machine).status is Status.WARN  # the stack was made without it
     said = compose.read_text()
     compose.write_text(said.replace("proxy: {", f'proxy: {{volumes: [{{source: "{folder}", target: /layers/user}}], '))
+    trust(machine.project.root)
     what = f"the proxy runs as another user, cannot read these and denies everything: {layer}"
     assert checks.policy(machine) == fail("policy", what, f"chmod o+rX {shlex.quote(str(layer))}")
     folder.chmod(0o700)

@@ -8,9 +8,9 @@ from agent_sandbox.policytools.edit.value import Simple
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.render.record import Record
 from agent_sandbox.runtime.init.project_edit import NEW, Key, add_packages, edited, set_keys
 from agent_sandbox.runtime.init.project_file import Asked, Settled
+from agent_sandbox.runtime.project.record import Record
 from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.recorded import Ide
 from project_files import FIRST, SECOND, asked, record, write

@@ -8,8 +8,7 @@ from agent_sandbox.render.paths import PROJECT_FILE, STACK
 from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.init import own_places
 from agent_sandbox.runtime.init.settled_places import make_masked
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import masked_files, read_only_mounts
+from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.stack.workspace import Mask
 from init_project import Init
 
@@ -37,7 +36,7 @@ def test_adds_masks_to_the_stack_and_creates_missing_masked_files(tmp_path: Path
     assert "/workspace/config/keys:size=64m," in text
     assert "pinned config\\npinned .env.local\\npinned config/keys" in text
     assert (root / ".env.local").read_text() == ""
-    assert ".env.local" not in read_only_mounts(read_stack_file(root))
+    assert ".env.local" not in read_facts(root).protected
     assert not init(root).protection.kept
 
 
@@ -50,8 +49,8 @@ def test_a_masked_dotenv_is_mounted_once_and_stays_protected(tmp_path: Path, ini
     assert text.count("target: /workspace/.env,") == 1
     assert "{type: bind, source: /dev/null, target: /workspace/.env," in text
     assert "pinned .env" in text
-    assert ".env" in read_only_mounts(read_stack_file(root))
-    assert masked_files(read_stack_file(root)) == {".env"}
+    assert ".env" in read_facts(root).protected
+    assert read_facts(root).masked == {".env"}
     assert (root / ".env").read_text().startswith("STRIPE_KEY=sk_live\n")
     assert not [note for note in notes if "STRIPE_KEY" in note]
     write(root, "mask: []\n")

@@ -21,5 +21,5 @@ def test_reports_a_layer_that_the_stack_was_made_without(tmp_path: Path, monkeyp
     told = f"{folder}/policy.yaml exists, but the stack was made without it: "
     assert unmounted_layers(project, environ) == (f"{told}agent-sandbox up",)
     assert unmounted_layers(project, environ, mending="do it") == (f"{told}do it",)
-    file.write_text(f"{record}services: {{proxy: {{volumes: [{{source: '{folder}'}}]}}}}")
+    file.write_text(f"{record}services: {{proxy: {{volumes: [{{source: '{folder}', target: /layers/user}}]}}}}")
     assert unmounted_layers(project, environ) == ()

@@ -12,21 +12,21 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.images import agent_name, base_name, beside_image, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.render.paths import PROJECT_FILE, RECORD
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.project.installed import (
-    bounded_volumes,
     find_project,
     images_of,
     is_own,
-    limits_said,
     open_project,
     own_images,
+    read_facts,
     require_outermost,
 )
 from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.recorded import Owner
 from init_project import Init, init
@@ -272,20 +272,6 @@ def test_rejects_a_compose_file_that_is_nested_too_deeply(tmp_path: Path) -> Non
     )
 
 
-def test_reads_the_agents_limits_from_the_compose_file(tmp_path: Path) -> None:
-    said = "{storage_opt: {size: 20g}, mem_limit: 4096m, pids_limit: 512, cpu_period: 100000, cpu_quota: 150000}"
-    root = project_at(tmp_path / "app", f"services: {{agent: {said}}}")
-    assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5", "disk": "20g"}
-    (root / ".devcontainer" / "docker-compose.yml").write_text("services: {agent: {mem_limit: much}}")
-    assert limits_said(root) == {}
-
-
-def test_bounded_volumes_are_those_with_a_size(tmp_path: Path) -> None:
-    volumes = "{a: {name: x_a, driver_opts: {size: 20g}}, b: {name: x_b}, c: null}"
-    root = project_at(tmp_path / "app", f"volumes: {volumes}")
-    assert bounded_volumes(root) == {"x_a": "20g"}
-
-
 @pytest.mark.parametrize("name", ["../../app-1", "App-1", "-app-1", "app 1", ""])
 def test_rejects_stack_names_that_the_engine_does_not_accept(tmp_path: Path, name: str) -> None:
     root = project_at(tmp_path / "app")
@@ -293,3 +279,26 @@ def test_rejects_stack_names_that_the_engine_does_not_accept(tmp_path: Path, nam
     file.write_text(file.read_text().replace(expected(root).name, json.dumps(name)))
     with pytest.raises(UserError, match="it has no valid `name` or no `x-agent-sandbox`"):
         find_project(root, cwd=tmp_path)
+
+
+def test_what_commands_know_of_a_trusted_stack_is_what_runs_and_not_what_a_pull_brought(
+    tmp_path: Path, init: Init
+) -> None:
+    root = tmp_path / "app"
+    init(root)
+    before = read_facts(root)
+    trust(root)
+    said = json.loads((root / RECORD).read_text())
+    said["facts"]["protected"] = said["facts"]["masked"] = []
+    (root / RECORD).write_text(json.dumps(said, indent=2) + "\n")
+    assert (read_facts(root), unseen_in(root, os.environ)) == (before, (RECORD,))
+    open_store(os.environ).forget(root)
+    assert read_facts(root) == replace(before, protected=frozenset(), masked=frozenset())
+
+
+def test_an_untrusted_stack_without_a_record_has_the_facts_of_its_compose_file(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    init(root)
+    before, project = read_facts(root), find_project(root, cwd=root)
+    (root / RECORD).unlink()
+    assert (read_facts(root), find_project(root, cwd=root)) == (before, project)

@@ -5,8 +5,8 @@ import pytest
 
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import Inside, listed, look_inside, read_only_mounts
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.runtime.protect.mount_checks import Inside, listed, look_inside
 from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
 from repositories import repository, worktree
@@ -55,26 +55,6 @@ def test_lists_five_paths_and_counts_the_rest() -> None:
     assert listed(["a", "b"]) == "a, b"
 
 
-def test_ignores_mounts_of_the_workspace_itself_and_of_paths_outside_it() -> None:
-    volumes = [{"target": f"/workspace{path}", "read_only": "true"} for path in ("", "/../etc", "/a/../../etc", "/a")]
-    assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {"a"}
-
-
-def test_returns_only_read_only_mounts_in_the_workspace() -> None:
-    volumes = [
-        {"target": "/workspace", "read_only": "false"},
-        {"target": "/workspace/.git"},
-        {"target": "/workspace/.env", "read_only": "true"},
-        {"target": "/etc/ssl/certs", "read_only": "true"},
-    ]
-    assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {".env"}
-
-
-@pytest.mark.parametrize("document", [{}, {"services": None}, {"services": {"agent": {"volumes": ["..:/workspace"]}}}])
-def test_finds_no_read_only_mounts_in_a_foreign_compose_file(document: dict[str, object]) -> None:
-    assert read_only_mounts(document) == frozenset()
-
-
 def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
     """Make a worktree whose compose file mounts its repository."""
     (tmp_path / "main").mkdir()
@@ -93,16 +73,10 @@ def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_returns_absolute_paths_for_mounts_of_an_outside_repository(tmp_path: Path) -> None:
     project, common = worktree_project(tmp_path)
-    mounted = read_only_mounts(read_stack_file(project))
+    mounted = read_facts(project).protected
     own = common / "worktrees" / "feature"
     outside = {common, own / "commondir", own / "gitdir"}
     assert mounted == {".devcontainer", ".git", *map(str, outside)}
-
-
-def test_a_read_only_mount_that_is_only_pinned_is_not_protected() -> None:
-    volumes = [{"target": "/home/dev/.dotfiles", "read_only": "true"}]
-    agent = {"volumes": volumes, "environment": {PROTECTED: "pinned /home/dev/.dotfiles"}}
-    assert read_only_mounts({"services": {"agent": agent}}) == frozenset()
 
 
 def test_reports_lost_mounts_of_an_outside_repository_and_ignores_forged_paths(

@@ -11,6 +11,7 @@ from init_project import Init, init_options
 AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
+RECORD = ".devcontainer/stack.json"
 SHARED = ".devcontainer/compose.yaml"
 
 
@@ -18,7 +19,7 @@ def test_expects_the_files_that_init_has_just_written(tmp_path: Path, init: Init
     root = tmp_path / "app"
     prepared = init(root)
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
-    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER, SHARED)}
+    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, RECORD, DEVCONTAINER, SHARED)}
     assert written.files == generated(prepared)
     assert written.members["initializeCommand"][:2] == ["agent-sandbox", "build"]
 
@@ -37,9 +38,9 @@ def test_leaves_out_a_devcontainer_json_with_settings_of_the_user(tmp_path: Path
     (root / ".devcontainer").mkdir(parents=True)
     (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
     prepared = init(root)
-    assert sorted(generated(prepared)) == [SHARED, COMPOSE]
+    assert sorted(generated(prepared)) == [SHARED, COMPOSE, RECORD]
     written = written_here(root, (AGENT,), {"HOME": str(tmp_path / "home")})
-    assert (sorted(written.files), "postCreateCommand" in written.members) == ([SHARED, COMPOSE], False)
+    assert (sorted(written.files), "postCreateCommand" in written.members) == ([SHARED, COMPOSE, RECORD], False)
 
 
 def test_does_not_expect_limits_that_only_the_compose_file_records(tmp_path: Path, init: Init) -> None:
@@ -56,7 +57,7 @@ def test_expects_the_limits_of_the_project_file(tmp_path: Path, init: Init) -> N
     root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
     init(root, memory="64g")
     files = written_here(root, (AGENT,), home).files
-    assert files == {path: (root / path).read_text() for path in (COMPOSE, SHARED)} | {
+    assert files == {path: (root / path).read_text() for path in (COMPOSE, RECORD, SHARED)} | {
         DEVCONTAINER: files[DEVCONTAINER]
     }
 

@@ -14,7 +14,7 @@ from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.policies.layers import FILE
-from agent_sandbox.runtime.project.installed import bound_by
+from agent_sandbox.runtime.project.installed import read_facts
 
 ELSEWHERE = "this also applies to your other projects: agent-sandbox proxy reload, in those that run"
 
@@ -41,7 +41,7 @@ def require_mounted(project: Project, layer: RuleLayer) -> None:
     if layer is RuleLayer.PROJECT:
         return
     folder = layer_policy(project.root, layer).parent
-    if str(folder.resolve()) not in bound_by(project.root, "proxy"):
+    if str(folder.resolve()) not in read_facts(project.root).layers:
         made = "" if folder.is_dir() else f"mkdir -p {folder}, then "
         hint = f"{made}{project.init}, then agent-sandbox up; or allow it for the project"
         raise UserError([Problem(where=str(folder), what="the sandbox of this project was made without it", hint=hint)])

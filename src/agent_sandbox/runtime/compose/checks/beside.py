@@ -1,7 +1,6 @@
 """Check the images of the services beside the sandbox: that they exist, cannot change, and need no root."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import OURS
@@ -10,8 +9,8 @@ from agent_sandbox.projectfile.paths import is_pinned
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.engine import MISSING, json_lines
 from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.stack.containers import is_beside
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.stack.recorded import ServiceBeside
 
 FORMAT = '{"user": {{json .Config.User}}, "digests": {{json .RepoDigests}}}'
 ROOT = {"", "root", "0"}
@@ -19,21 +18,15 @@ ROOT = {"", "root", "0"}
 
 def beside(host: EngineHost, project: Project) -> Iterator[CheckResult]:
     """Yield a warning for each image that is missing, not pinned or starts as root; nothing without services."""
-    services = _services(read_stack_file(project.root))
+    services = read_facts(project.root).beside
     warnings = [result for name, one in services.items() for result in _about(host, name, one)]
     yield from warnings
     if services and not warnings:
         yield ok("beside", f"{', '.join(services)}: pinned or built here, and not root")
 
 
-def _services(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    services = document.get("services")
-    found = services if isinstance(services, dict) else {}
-    return {name: one for name, one in found.items() if is_beside(name) and isinstance(one, dict)}
-
-
-def _about(host: EngineHost, name: str, service: Mapping[str, Any]) -> Iterator[CheckResult]:
-    image = str(service.get("image", ""))
+def _about(host: EngineHost, name: str, service: ServiceBeside) -> Iterator[CheckResult]:
+    image = service.image
     done = host.engine.ask("image", "inspect", "--format", FORMAT, "--", image)
     if done.code != 0:
         if not MISSING.search(done.err):
@@ -41,7 +34,7 @@ def _about(host: EngineHost, name: str, service: Mapping[str, Any]) -> Iterator[
         yield warn("beside", f"{name}: {image} is not on this machine yet", "agent-sandbox up pulls or builds it")
         return
     found = next(json_lines(done.out), {})
-    user = str(service.get("user") or found.get("user") or "")
+    user = service.user or str(found.get("user") or "")
     if user.partition(":")[0] in ROOT:
         hint = f"name the user it runs as with `user` under `beside: {name}`"
         yield warn("beside", f"{name}: {image} starts as root, which has no capabilities there", hint)

@@ -7,15 +7,14 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.users import mapped_owner, namespace_of
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
 from agent_sandbox.runtime.init import facts
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.mount_checks import is_in_volume
+from agent_sandbox.runtime.project.installed import read_facts
 
 OWN = "chown -R {}, then agent-sandbox trust, which asks about the new owner"
 
 
 def owner(host: EngineHost, project: Project) -> CheckResult:
     """Check that `dev` has the uid and gid of the project's owner, if the engine does not map them."""
-    if is_in_volume(read_stack_file(project.root)):
+    if read_facts(project.root).in_volume:
         return ok("owner", "the workspace is a volume of dev's")
     if not host.is_local:
         return ok("owner", "the Docker engine runs in a virtual machine, which maps owners")

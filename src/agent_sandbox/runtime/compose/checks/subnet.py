@@ -2,24 +2,23 @@
 
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
-from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.stack.naming import BESIDE, addresses
+from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.stack.naming import addresses
 
 ROUTES = Path("/proc/net/route")
 
 
 def subnet(host: EngineHost, project: Project) -> CheckResult:
     """Compare the stack's subnets with the engine's other networks and this system's routes."""
-    ours = stack_subnets(read_stack_file(project.root)) or [IPv4Network(addresses(str(project.root)).subnet)]
+    ours = [*map(IPv4Network, read_facts(project.root).subnets or [addresses(str(project.root)).subnet])]
     taken = {**dict(_networks(host, project.name)), **_routes(host)}
     colliding = [name for name, other in taken.items() if other.prefixlen > 0 and any(map(other.overlaps, ours))]
     own = [name for name in colliding if name.startswith("route ") and _is_ours(host, project.name, name)]
@@ -30,18 +29,6 @@ def subnet(host: EngineHost, project: Project) -> CheckResult:
         hint = f"{remove}, or move the project to another path and run init again"
         return fail("subnet", f"{names} {be} also used by {', '.join(others)}", hint)
     return ok("subnet", f"{names} {be} free" if not own else f"{names} {be} the stack's own")
-
-
-def stack_subnets(document: Mapping[str, Any]) -> list[IPv4Network]:
-    """Return the subnets of the internal networks in a compose file."""
-    return [found for key in ("sandbox", BESIDE) if (found := _subnet(document, key))]
-
-
-def _subnet(document: Mapping[str, Any], key: str) -> IPv4Network | None:
-    try:
-        return IPv4Network(document["networks"][key]["ipam"]["config"][0]["subnet"])
-    except (KeyError, TypeError, IndexError, ValueError):
-        return None
 
 
 def read_routes(table: str) -> dict[str, IPv4Network]:

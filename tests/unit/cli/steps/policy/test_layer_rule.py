@@ -8,6 +8,7 @@ from agent_sandbox.cli.steps.policy.layer_rule import ELSEWHERE, RuleLayer, laye
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies import unmounted_layers
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.stack.recorded import Facts
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
@@ -31,7 +32,7 @@ def file(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     (folder / "agent-sandbox").mkdir()
     for module in (subject, unmounted_layers):
-        monkeypatch.setattr(module, "bound_by", lambda *_: {str(folder / "agent-sandbox")})
+        monkeypatch.setattr(module, "read_facts", lambda _: Facts(layers=frozenset({str(folder / "agent-sandbox")})))
     return folder / "agent-sandbox" / "policy.yaml"
 
 
@@ -97,7 +98,7 @@ def test_does_not_write_a_rule_that_the_organisation_does_not_allow(
 def test_fails_with_a_hint_if_the_sandbox_does_not_mount_the_users_policy(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subject, "bound_by", lambda *_: set())
+    monkeypatch.setattr(subject, "read_facts", lambda _: Facts())
     with pytest.raises(UserError) as raised:
         write()
     (problem,) = raised.value.problems

@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.runtime.compose.checks import subnet as subject
 from agent_sandbox.runtime.compose.checks.host import EngineHost
-from agent_sandbox.runtime.compose.checks.subnet import read_routes, stack_subnets, subnet
+from agent_sandbox.runtime.compose.checks.subnet import read_routes, subnet
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
 from agent_sandbox.runtime.project.installed import read_project
@@ -81,8 +81,3 @@ def test_routes_are_read_from_the_kernels_table() -> None:
         "route 0.0.0.0/0 via eth0": IPv4Network("0.0.0.0/0"),
         "route 192.168.0.0/16 via eth0": IPv4Network("192.168.0.0/16"),
     }
-
-
-@pytest.mark.parametrize("document", [{}, {"networks": None}, {"networks": {"sandbox": {"ipam": {"config": []}}}}])
-def test_finds_no_subnets_in_a_compose_file_without_a_subnet(document: dict[str, Any]) -> None:
-    assert stack_subnets(document) == []
