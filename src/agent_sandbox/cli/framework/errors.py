@@ -10,7 +10,6 @@ from pathlib import Path
 from agent_sandbox import __version__
 from agent_sandbox.cli.terminal.output import say, say_problems
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.user_dirs import state_directory
 
 DONE = 0
 FIXABLE = 1
@@ -42,6 +41,8 @@ def exit_code(call: Callable[[], int | None]) -> int:
 def write_fault(error: Exception) -> Path:
     """Write the traceback to a new file under the state directory (or the temporary one) and return its path."""
     import tempfile  # noqa: PLC0415 - imported only for a bug report
+
+    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - the same
 
     heading = f"agent-sandbox {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     text = heading + "".join(traceback.format_exception(error))

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any, get_args, override
 
 import typer
 import typer.main
-from msgspec import Struct
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from agent_sandbox import __version__
@@ -128,26 +127,18 @@ def _unasked() -> None:
     """Do nothing: a placeholder for a command that is not run."""
 
 
-class Conversion(Struct, frozen=True):
-    """Converts the words of a parameter by calling its type.
+def _converted(kind: Callable[[Any], object], value: Any, *, param: Any, ctx: Any) -> object:  # noqa: ANN401 - typer's
+    """Return the value of a parameter, or the list of its values, by calling its type.
 
     Typer makes a pydantic validator for each, and importing pydantic takes longer than importing typer.
     """
-
-    kind: Callable[[Any], object]
-
-    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - typer's own interface
-        """Return the value, or the list of values, of a parameter."""
+    try:
         if param.multiple or param.nargs == -1:
-            return [self._converted(word, param, ctx) for word in value or ()]
-        return None if value is None else self._converted(value, param, ctx)
-
-    def _converted(self, word: Any, param: Any, ctx: Any) -> object:  # noqa: ANN401 - the same
-        try:
-            return self.kind(word)
-        except ValueError:
-            words = ", ".join(one.value for one in param.type_descriptor.choices)
-            raise typer.BadParameter(f"{word!a} is not one of {words}", ctx=ctx, param=param) from None
+            return [kind(word) for word in value or ()]
+        return None if value is None else kind(value)
+    except ValueError:
+        words = ", ".join(one.value for one in param.type_descriptor.choices)
+        raise typer.BadParameter(f"{value!a} is not one of {words}", ctx=ctx, param=param) from None
 
 
 def _plain[Parameters: Iterable[Any]](parameters: Parameters) -> Parameters:
@@ -160,7 +151,7 @@ def _plain[Parameters: Iterable[Any]](parameters: Parameters) -> Parameters:
         one.metavar = one.metavar or shown or one.name.upper()
         one.secondary_opts = []  # no `--no-quiet` beside `--quiet`
         if choices or kind in (bool, str, Path):
-            one.get_runtime_param = partial(Conversion, kind)
+            one.get_runtime_param = partial(SimpleNamespace, coerce=partial(_converted, kind))
         if not is_option:
             one.get_help_record = partial(_argument_help, one)
     return parameters
