@@ -83,12 +83,12 @@ def test_completion_of_nothing_prints_nothing(
 
 def test_help_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
-    monkeypatch.setenv("COLUMNS", "52")
+    monkeypatch.setenv("COLUMNS", "44")
     monkeypatch.setattr(sys, "stdout", screen)
     assert run(monkeypatch, "secret", "--help") == 0
     lines = screen.getvalue().splitlines()
     start = lines.index("Commands:")
-    assert lines[start + 1 : start + 3] == ["  setup   Set the API key or git token of a", "          service."]
+    assert lines[start + 1 : start + 3] == ["  setup   Set the API key or git token of", "          a service."]
 
 
 def test_wraps_the_hint_for_an_unknown_command_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:

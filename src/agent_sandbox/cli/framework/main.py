@@ -19,6 +19,7 @@ from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMM
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.terminal.output import emit, write_lines
 from agent_sandbox.cli.terminal.style import WHENS
+from agent_sandbox.cli.terminal.wrapping import NARROWEST
 
 VERSION_HELP = "Print the version and exit."
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -30,8 +31,9 @@ TWICE = re.compile(r"\[(\[.*\])(?:\]\.\.\.|\.\.\.\])")
 def run(argv: Sequence[str]) -> int | None:
     """Parse the arguments, run the command and return its exit code."""
     command: Any = typer.main.get_command(build_app(argv))
+    width = max(min(typer.get_terminal_size().columns, 80) - 2, NARROWEST)  # of the help; typer's own is 50 or more
     try:
-        code: int | None = command.main(args=[*argv], prog_name=PROGRAM, standalone_mode=False)
+        code: int | None = command.main([*argv], PROGRAM, standalone_mode=False, terminal_width=width)
     except typer.TyperException as error:
         write_lines(sys.stderr, [_usage_error(error)])
         return error.exit_code
@@ -56,7 +58,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     for group, (text, commands) in GROUPS.items():
         inner = _app(text)
         _fill(inner, (group,), commands, path)
-        app.add_typer(inner, name=group)
+        app.add_typer(inner, name=group, short_help=text)  # typer would shorten a longer text
     return app
 
 
