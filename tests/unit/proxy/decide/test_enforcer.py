@@ -240,6 +240,17 @@ def test_denies_a_body_with_another_operation_and_names_it(policy: PolicyOf) -> 
     assert exchange.request is None
 
 
+def test_decides_on_a_body_with_the_policy_in_force_when_it_arrived(policy: PolicyOf) -> None:
+    exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL), policy(RULES))
+    assert not exchange.allowed
+    assert exchange.answer
+
+
+def test_denies_a_body_larger_than_the_rule_allows(policy: PolicyOf) -> None:
+    exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}' + b" " * 100, policy(GRAPHQL))
+    assert (exchange.allowed, exchange.outcome.cause) == (False, "request")
+
+
 @pytest.mark.parametrize(
     "head",
     [

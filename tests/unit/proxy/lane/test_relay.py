@@ -23,7 +23,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.http1_head import Body
 from agent_sandbox.proxy.wire.http1_head import ResponseHead as ReadHead
 from agent_sandbox.proxy.wire.message import ResponseHead
-from lane_stage import GET, OK, SECONDS, LaneStage, until
+from lane_stage import GET, OK, SECONDS, LaneStage, ReturnsNothing, until
 from layer_harness import LetThrough, With
 from packing import PACK
 
@@ -148,6 +148,26 @@ async def test_sends_a_buffered_body_in_one_chunk(stage: Stage) -> None:
         assert await on.get(b"0\r\n\r\n", reader=reader) == POST + b"5\r\nhello\r\n0\r\n\r\n"
 
 
+async def test_forwards_a_body_with_a_length_until_it_exceeds_the_limit(stage: Stage) -> None:
+    class Limited(LetThrough):
+        @hook
+        @override
+        def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+            """Allow little."""
+            super().requestheaders(exchange, tunnel)
+            exchange.sent.limit = 5
+
+    post = GET.replace(b"GET", b"POST")[:-2]
+    async with stage(Limited()) as on:
+        on.send(post + b"Content-Length: 5\r\n\r\nhello")
+        reader, writer = await on.server()
+        assert await on.get(b"hello", reader=reader) == post + b"Content-Length: 5\r\n\r\nhello"
+        writer.write(OK)
+        assert await on.get(b"ok") == OK
+        on.send(post + b"Content-Length: 6\r\n\r\nhello!")
+        assert (await on.get(b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
+
+
 class Budget(LetThrough):
     """Allows five bytes each way."""
 
@@ -193,6 +213,11 @@ async def test_a_response_that_exceeds_a_budget_later_is_cut_off(stage: Stage) -
         on.servers[0][1].write(b"!")
         assert await on.get() in (b"", b"reset")
         assert on.notes.exchanges[-1].outcome.cause == "budget"
+
+
+async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
+    async with stage(ReturnsNothing()) as on:
+        assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
 
 
 async def test_keeps_sending_a_request_during_its_response_and_stops_at_the_end(stage: Stage) -> None:
@@ -474,6 +499,20 @@ async def test_a_truncated_request_body_ends_the_request(
         assert [line.reason for line in on.lines] == (
             ["error in the protocol engine: integer division or modulo by zero"] if ended == "fault" else []
         )
+
+
+async def test_closes_the_connection_if_a_request_turns_malformed_after_its_response(stage: Stage) -> None:
+    async with stage() as on:
+        on.send(POST)
+        reader, writer = await on.server()
+        await on.get(b"\r\n\r\n", reader=reader)
+        writer.write(OK)
+        assert await on.get(OK[-4:]) == OK
+        on.send(b"no chunk\r\n")
+        assert await on.get() in (b"", b"reset")
+        on.writer.close()
+        await on.over()
+        assert on.notes.said == ["malformed body: a malformed chunk size line"]
 
 
 async def test_a_cancelled_body_does_not_look_complete(stage: Stage) -> None:

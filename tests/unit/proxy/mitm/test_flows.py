@@ -2,17 +2,20 @@ import gc
 import weakref
 from typing import override
 
+import pytest
 from mitmproxy import http
 from mitmproxy.flow import Error
 from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome
 from agent_sandbox.proxy.exchange.hooks import hook
-from agent_sandbox.proxy.mitm.flows import NOT_DECIDED, ExchangeOwner, FlowHooks
+from agent_sandbox.proxy.mitm.flows import NOT_DECIDED, ExchangeOwner, FlowHooks, deny
+from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead, ResponseHead
-from layer_harness import LetThrough, Wire, hooks_of
+from layer_harness import LetThrough, Wait, Wire, hooks_of
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -117,6 +120,12 @@ def test_a_denied_request_gets_no_100_continue() -> None:
     assert mapped.flow.request.stream is False
 
 
+def test_passes_mitmproxys_error_for_a_malformed_request_to_the_hooks() -> None:
+    mapped = Mapped()
+    mapped.flow.error = Error("bad header")
+    assert mapped.run("requestheaders").malformed == "bad header"
+
+
 def test_removes_trailers_from_requests() -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
@@ -138,6 +147,24 @@ def test_returns_the_response_head_and_trailers_that_the_hooks_set() -> None:
     assert (exchange.status, response.trailers.fields) == (200, ((b"sum", b"*"),))
 
 
+class Silent(LetThrough):
+    """Returns nothing."""
+
+    @hook
+    @override
+    def responseheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Do nothing."""
+
+
+def test_kills_a_response_that_no_hook_returns() -> None:
+    mapped = Mapped(Silent(), response=True)
+    mapped.run("requestheaders")
+    mapped.flow.response = tflow.tflow(resp=True).response
+    mapped.run("responseheaders")
+    assert mapped.flow.error
+    assert mapped.flow.error.msg == Error.KILLED_MESSAGE
+
+
 def test_failed_flow_keeps_its_error() -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
@@ -145,6 +172,26 @@ def test_failed_flow_keeps_its_error() -> None:
     mapped.run("responseheaders")
     assert mapped.flow.error.msg == "gone"
     assert mapped.run("error").error == "gone"
+
+
+@pytest.mark.parametrize("name", ["response", "error"])
+def test_sets_the_status_that_the_client_got_when_an_exchange_ends(name: str) -> None:
+    mapped = Mapped()
+    mapped.run("requestheaders")
+    mapped.flow.response = tflow.tflow(resp=True).response
+    assert mapped.run(name).status == 200
+
+
+def test_a_denial_without_an_exchange_has_a_body_with_the_reason() -> None:
+    flow = tflow.tflow()
+    deny(flow, None, Denial(reason="no"))
+    assert flow.response
+    assert (flow.response.status_code, b'"reason": "no"' in (flow.response.content or b"")) == (403, True)
+
+
+def test_the_hook_for_malformed_requests_does_not_block() -> None:
+    told = MalformedHook("a bare LF")
+    assert (told.name, told.args(), told.blocking) == ("malformed", ["a bare LF"], False)
 
 
 class Seen(LetThrough):
@@ -172,6 +219,12 @@ def test_no_exchange_outlives_its_flow() -> None:
     assert [exchange() for exchange in seen.exchanges] == [None] * 5
 
 
+def test_adds_no_metadata_to_flows() -> None:
+    mapped = Mapped()
+    mapped.run("requestheaders")
+    assert mapped.flow.metadata == {}
+
+
 def test_kills_the_response_of_a_flow_without_an_exchange() -> None:
     mapped = Mapped(response=True)
     for name in ("request", "response", "error"):
@@ -181,3 +234,13 @@ def test_kills_the_response_of_a_flow_without_an_exchange() -> None:
     mapped.hooks.responseheaders(mapped.flow, mapped.owner)
     assert mapped.flow.error
     assert mapped.flow.error.msg == Error.KILLED_MESSAGE
+
+
+def test_a_request_that_waited_for_an_answer_keeps_its_exchange() -> None:
+    mapped = Mapped(Wait())
+    exchange = mapped.run("requestheaders")
+    assert (mapped.flow.response, exchange.waits) == (NOT_DECIDED, True)
+    assert exchange.waiting
+    exchange.waiting.end("")
+    assert mapped.run("requestheaders") is exchange
+    assert (mapped.flow.response, exchange.allowed) == (None, True)

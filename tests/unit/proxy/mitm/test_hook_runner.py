@@ -26,6 +26,7 @@ from agent_sandbox.proxy.mitm.session import EngineOptions
 from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.tls.contexts import TlsStart
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from layer_harness import LetThrough
 
 TLS = ("tls_start_client", "tls_start_server")
 TUNNEL = Tunnel(client="", carries=Carries.HTTP, host="a.test", port=80)
@@ -92,6 +93,15 @@ def test_an_error_while_deciding_denies_the_request_and_states_the_reason(error:
     assert flow.response.content == exchange.render(UNDECIDED).body
     assert flow.request.stream is False
     assert ran.said == ["error in hook requestheaders"]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_after_the_decision_denies_the_request_and_records_the_denial(error: BaseException) -> None:
+    ran, flow = Ran(LetThrough().requestheaders, raising(error)), tflow.tflow()
+    exchange = ran.decide(flow)
+    assert flow.response
+    assert flow.response.status_code == 403
+    assert (exchange.forwarded, exchange.outcome.reason) == (None, UNDECIDED.reason)
 
 
 def test_an_error_while_the_body_is_awaited_keeps_the_request_denied_when_the_body_arrives() -> None:
