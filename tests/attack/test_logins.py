@@ -26,7 +26,8 @@ from proxy_stand import get, read_answer
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 assert MANIFEST.login
-LOGIN = MANIFEST.login
+assert MANIFEST.login.refresh
+LOGIN, REFRESH = MANIFEST.login, MANIFEST.login.refresh
 (API,) = LOGIN.hosts
 ENDPOINT, OTHER = "platform.claude.com", "other.test"
 TOKEN, NEXT = "sk-ant-oat01-real-0123456789", "sk-ant-oat01-real-9876543210"
@@ -59,9 +60,9 @@ def sign_in(pair: Pair, token: str | None = TOKEN, seconds: float = 1000) -> Map
     """Give the proxy a token, as the host machine does. Return the placeholders."""
     secrets = pair.proxy.folder / "state" / "secrets"
     said = {
-        "endpoints": LOGIN.endpoints,
+        "endpoints": REFRESH.endpoints,
         "begins": {role: one.begins for role, one in LOGIN.tokens.items()},
-        "answer": {name: text for name, text in LOGIN.answer.items() if name != "scope"},
+        "answer": {name: text for name, text in REFRESH.answer.items() if name != "scope"},
         "value": token,
         "lifetime": seconds,
     }

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.agents.manifest import RESERVED, VARIABLE, AgentManifest, Archive
+from agent_sandbox.agents.fields import VARIABLE
+from agent_sandbox.agents.manifest import RESERVED, AgentManifest
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.backends.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
@@ -86,11 +87,11 @@ def test_an_agents_version_command_runs_its_program(manifest: AgentManifest) -> 
 
 @of_each
 def test_an_agents_archives_match_its_version_and_their_architecture(manifest: AgentManifest) -> None:
-    if isinstance(manifest.install, Archive):
+    if archive := manifest.install.archive:
         names = {"amd64": ("amd64", "x86_64", "x64"), "arm64": ("arm64", "aarch64")}
-        for architecture, one in manifest.install.downloads.items():
+        for architecture, one in archive.downloads.items():
             assert one.url.count(manifest.version) == 2
-            for text in (one.url, one.program or manifest.install.program):
+            for text in (one.url, one.program or archive.program):
                 assert any(name in text for name in names[architecture])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, PypiPackage
+from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.resources import data_root
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,13 +43,12 @@ def _cells(manifest: AgentManifest) -> Iterator[str]:
     page = PAGE.parent / "agents" / f"{manifest.name}.md"
     yield f"[{manifest.title}](agents/{page.name})" if page.exists() else manifest.title
     yield f"`{manifest.name}`"
-    match manifest.install:
-        case NpmPackage(package=package, version=version):
-            yield f"npm `{package}` {version}"
-        case PypiPackage(package=package, version=version):
-            yield f"PyPI `{package}` {version}"
-        case _:
-            yield manifest.version
+    if npm := manifest.install.npm:
+        yield f"npm `{npm.package}` {npm.version}"
+    elif pypi := manifest.install.pypi:
+        yield f"PyPI `{pypi.package}` {pypi.version}"
+    else:
+        yield manifest.version
     variables = [f"{name}={value}" for name, value in manifest.unattended.environment.items()]
     yield " ".join(f"`{one}`" for one in (*variables, " ".join(manifest.unattended.arguments)) if one) or "never asks"
     yield ", ".join(f"`~/{path}`" for path in manifest.state)

@@ -7,15 +7,28 @@ import re
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_sandbox.agents.manifest import AgentManifest, HostRead, parse_manifest
+from msgspec import Struct
+
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.problems import Problem, UserError
+
+if TYPE_CHECKING:
+    from agent_sandbox.agents.manifest import AgentManifest
 
 MANIFEST = "agent.yaml"
 LOCK = "requirements.txt"
 # As the built-in manifests write it.
 HOST_READS = re.compile(r"^host_reads:\n((?: .*\n)+)", re.MULTILINE)
+
+
+class HostRead(Struct, frozen=True, kw_only=True):
+    """A path of a project from which an agent, started on the host machine, would run something."""
+
+    path: str
+    why: str
 
 
 def known_agents(*folders: Path) -> tuple[str, ...]:
@@ -25,13 +38,13 @@ def known_agents(*folders: Path) -> tuple[str, ...]:
 
 @cache  # they never change while the program runs
 def host_reads(folder: Path) -> tuple[HostRead, ...]:
-    """Return the `host_reads` of all built-in agents. Only these lines are parsed, because each `init` needs them."""
+    """Return the `host_reads` of all built-in agents. Only these lines are parsed, because most commands need them."""
     texts = ((folder / agent / MANIFEST).read_text(encoding="utf-8") for agent in known_agents(folder))
-    rows = "".join(rows for text in texts for rows in HOST_READS.findall(text))
-    return tuple(HostRead(**row) for row in _load_yaml(rows))
+    rows: Any = parse_document("".join(rows for text in texts for rows in HOST_READS.findall(text)), file="").value
+    return tuple(HostRead(**row) for row in rows)
 
 
-def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
+def load_manifest(folder: Path, agent: str, *own: Path) -> "AgentManifest":
     """Return an agent's manifest from `folder`, or else from the user's `own` folders.
 
     For an unknown agent, raise UserError with the known ones and the nearest; likewise for one of the user's that has
@@ -47,28 +60,18 @@ def load_manifest(folder: Path, agent: str, *own: Path) -> AgentManifest:
     return _read(places[0], agent)
 
 
-def _read(path: Path, agent: str) -> AgentManifest:
-    import yaml  # noqa: PLC0415 - most commands read no manifest
+def _read(path: Path, agent: str) -> "AgentManifest":
+    from agent_sandbox.agents.manifest import parse_manifest  # noqa: PLC0415 - most commands load no manifest
 
     try:
-        document = _load_yaml(path.read_text(encoding="utf-8"))
-        lock = path.with_name(LOCK)
-        text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
+        content, lock = path.read_bytes(), path.with_name(LOCK)
+        text = lock.read_text(encoding="utf-8", errors="replace") if lock.is_file() else ""
     except OSError as error:
         raise UserError([Problem(where=str(path), what=f"cannot be read: {error.strerror}")]) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError([Problem(where=str(path), what=f"is not YAML: {error}")]) from error
-    manifest = parse_manifest(document, file=str(path), lock=text)
+    manifest = parse_manifest(decode_policy(content, file=str(path)), file=str(path), lock=text)
     if manifest.name != agent:
         raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, but the folder is `{agent}`")])
     return manifest
-
-
-def _load_yaml(text: str) -> Any:  # noqa: ANN401 - any document
-    import yaml  # noqa: PLC0415 - as above
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(text, loader)  # noqa: S506 - safe, and in C where there is one
 
 
 def _unknown(agent: str, known: tuple[str, ...]) -> Problem:

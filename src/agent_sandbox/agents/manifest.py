@@ -1,28 +1,25 @@
-"""Parse and check an agent manifest, `templates/<agent>/agent.yaml`."""
+"""The model of an agent manifest, `templates/<agent>/agent.yaml`."""
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, ClassVar
+from typing import Annotated, Any, Self, override
 
-from msgspec import Struct
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
-from agent_sandbox.agents.home import TAKEN
-from agent_sandbox.agents.login import SHAPE as LOGIN
-from agent_sandbox.agents.login import Login, faults_of_login, read_login
-from agent_sandbox.agents.mcp import SHAPE as MCP
-from agent_sandbox.agents.mcp import McpSettings, faults_of_mcp, read_mcp
+from agent_sandbox.agents.fields import BELOW, WITHOUT_DOTS, Below, Fault, Key, Line, Slug, Variable
+from agent_sandbox.agents.home import TAKEN, within
+from agent_sandbox.agents.login import Expiry, Login, Refresh, Token
+from agent_sandbox.agents.mcp import McpSettings
 from agent_sandbox.agents.pin import INTEGRITY, VERSION
-from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
+from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written
+from agent_sandbox.policyfile.parse.checking import WORDS, invalid, matching, unknown_key, validated, where_is
+from agent_sandbox.policyfile.text.document import parse_document
+from agent_sandbox.policyfile.text.scalars import plain_or_decimal
 from agent_sandbox.problems import Problem, UserError
 
-SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
-# No line breaks: values are used in build arguments, stack files and environments.
-LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f]{1,10000}")
-VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*")
 PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,63}[a-z0-9])?")
 RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,4}([a-z.-][0-9A-Za-z.-]{0,31})?")
@@ -34,150 +31,159 @@ LOCK_LINE = re.compile(
     r"|    --hash=sha256:[0-9a-f]{64}( \\)?|#[^\n]*|"
 )
 SHA256 = re.compile(r"[0-9a-f]{64}")
-BELOW = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 # As in templates/_shared/protected.yaml: a `*` matches any part of one name.
 HOST_PATH = re.compile(r"[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!\.)(/[.*A-Za-z0-9_][*A-Za-z0-9_.-]*(?<!/\.)(?<!/\.\.))*")
-# A file whose keys can be chosen, and a key.
+# A file whose keys can be chosen.
 SETTINGS_FILE = re.compile(rf"(?=.*\.(json|toml)$){BELOW.pattern}")
-KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+EDITOR = re.compile("vscode|jetbrains")
 EXTENSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9][A-Za-z0-9-]*)+")
-DOWNLOAD: Mapping[str, Shape] = {"url": URL, "sha256": SHA256, "program?": BELOW}
-
-SHAPE: Mapping[str, Shape] = {
-    "name": SLUG,
-    "title": LINE,
-    "summary": LINE,
-    "install": OneOf(
-        choices={
-            "npm": {"package": PACKAGE, "version": VERSION, "integrity?": INTEGRITY},
-            "pypi": {"package": PROJECT, "version": RELEASE},
-            "archive": {"version": RELEASE, "program": BELOW, "amd64": DOWNLOAD, "arm64": DOWNLOAD},
-        },
-        besides={"apt": [DEBIAN]},
-    ),
-    "command": [LINE],
-    "version_command": [LINE],
-    "unattended": {
-        "arguments?": [LINE],
-        "environment?": Keys(VARIABLE, "a valid variable name", LINE),
-        "files?": Keys(BELOW, "a path below the home directory", TEXT),
-    },
-    "resume?": [LINE],
-    "instructions?": BELOW,
-    "state": [BELOW],
-    "env?": Keys(VARIABLE, "a valid variable name", LINE),
-    "services?": [SLUG],
-    "providers?": [SLUG],
-    "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
-    "settings?": {
-        "files?": [BELOW],
-        "keys?": Keys(SETTINGS_FILE, "a .json or .toml file below the home directory", [KEY]),
-    },
-    "host_reads?": [{"path": HOST_PATH, "why": LINE}],
-    "mcp?": MCP,
-    "login?": LOGIN,
-}
 # Variables that lead to the proxy, the trust store and the sandbox's own programs.
 RESERVED = re.compile(
     r"AGENT_SANDBOX_.*|.*_PROXY|.*_(CA|CERT|CERTS|CAINFO|CAFILE)(_.*)?|.*_ROOTS_FILE_PATH"
     r"|HOME|PATH|LD_.*|GIT_CONFIG_.*|JAVA_TOOL_OPTIONS|NODE_OPTIONS"
 )
 
+Text = Annotated[str, matching(TEXT, "text", "use up to 10000 characters, without control characters")]
+Package = Annotated[str, matching(PACKAGE, "a package of npm", "write `NAME` or `@SCOPE/NAME`")]
+Version = Annotated[str, matching(VERSION, "a pinned version", "write `1.2.3`")]
+Integrity = Annotated[str, matching(INTEGRITY, "a hash of a package", "write `sha512-...`, as npm records it")]
+PypiName = Annotated[str, matching(PROJECT, "a package of PyPI", "use `a-z`, `0-9` and `-`")]
+Release = Annotated[str, matching(RELEASE, "a pinned version", "write `1.2.3`")]
+Debian = Annotated[str, matching(DEBIAN, "a Debian package", "write its name")]
+Url = Annotated[str, matching(URL, "the URL of a file", "write `https://HOST/PATH`")]
+Sha256 = Annotated[str, matching(SHA256, "a SHA-256", "write 64 of `0-9` and `a-f`")]
+SettingsFile = Annotated[str, matching(SETTINGS_FILE, "a .json or .toml file below the home directory", WITHOUT_DOTS)]
+Editor = Annotated[str, matching(EDITOR, "an editor", "write `vscode` or `jetbrains`")]
+Extension = Annotated[str, matching(EXTENSION, "an extension of an editor", "write `PUBLISHER.NAME`")]
+HostPath = Annotated[str, matching(HOST_PATH, "a path in a project", "write it without `..`, from the project's root")]
 
-class NpmPackage(Struct, frozen=True, kw_only=True):
+
+class NpmPackage(Strict):
     """An npm package at a pinned version; `integrity` is its hash as npm records it."""
 
-    kind: ClassVar = "npm"
-    package: str
-    version: str
-    integrity: str = ""
+    package: Package
+    version: Version
+    integrity: Integrity = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PypiPackage:
+class PypiPackage(Strict):
     """A PyPI package at a pinned version, with a hashed lock of the package and its dependencies."""
 
-    kind: ClassVar = "pypi"
-    package: str
-    version: str
-    lock: str = field(default="", repr=False)
+    package: PypiName
+    version: Release
+    _lock: str = PrivateAttr("")
+
+    @override
+    def model_post_init(self, context: Any) -> None:
+        """Keep the lock, which is in a file beside the manifest."""
+        self._lock = (context or {}).get("lock", "")
+
+    @property
+    def lock(self) -> str:
+        """The content of requirements.txt."""
+        return self._lock
 
 
-class Download(Struct, frozen=True, kw_only=True):
+class Download(Strict):
     """A file to download, its SHA-256, and the program's path in it if that differs between architectures."""
 
-    url: str
-    sha256: str
-    program: str = ""
+    url: Url
+    sha256: Sha256
+    program: Below = ""
 
 
-class Archive(Struct, frozen=True, kw_only=True):
+class Archive(Strict):
     """A program to download, by architecture: a `.tar.gz` with `program` in it, or else the program itself."""
 
-    kind: ClassVar = "archive"
-    version: str
-    program: str
-    downloads: Mapping[str, Download]
+    version: Release
+    program: Below
+    amd64: Download
+    arm64: Download
+
+    @property
+    def downloads(self) -> Mapping[str, Download]:
+        """The download for each architecture."""
+        return {"amd64": self.amd64, "arm64": self.arm64}
 
 
-class Unattended(Struct, frozen=True, kw_only=True):
+class Install(Strict):
+    """How the agent is installed: exactly one kind of package, and Debian packages that it needs."""
+
+    npm: Written[NpmPackage] = None
+    pypi: Written[PypiPackage] = None
+    archive: Written[Archive] = None
+    apt: AtLeastOne[Debian] = ()
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if len(self.model_fields_set - {"apt"}) != 1:
+            raise invalid("`install` must have exactly one of npm, pypi, archive", "keep one of them")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """`npm`, `pypi` or `archive`."""
+        return next(iter(self.model_fields_set - {"apt"}))
+
+
+class Unattended(Strict):
     """What makes the agent act without asking for permission.
 
     `run` adds the arguments and variables, except with `--agent-asks`. The files answer its first questions; each
     is copied into the home directory where the user has none.
     """
 
-    arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = {}
-    files: Mapping[str, str] = {}
+    arguments: AtLeastOne[Line] = ()
+    environment: dict[Variable, Line] = Field(default_factory=dict)
+    files: dict[Below, Text] = Field(default_factory=dict)
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(Strict):
     """What `--with-settings` copies from the user's home directory: files and directories, and keys of a file."""
 
-    files: tuple[str, ...] = ()
-    keys: Mapping[str, tuple[str, ...]] = {}
+    files: AtLeastOne[Below] = ()
+    keys: dict[SettingsFile, AtLeastOne[Key]] = Field(default_factory=dict)
 
 
-class HostRead(Struct, frozen=True, kw_only=True):
+class HostReadSpec(Strict):
     """A path of a project from which the agent, started on the host machine, would run something."""
 
-    path: str
-    why: str
+    path: HostPath
+    why: Line
 
 
-class AgentManifest(Struct, frozen=True, kw_only=True):
+class AgentManifest(Strict):
     """One agent: how it is installed and started, what it keeps, and what it connects to."""
 
-    name: str
-    title: str
-    summary: str
-    install: NpmPackage | PypiPackage | Archive
-    apt: tuple[str, ...] = ()
-    command: tuple[str, ...]
-    version_command: tuple[str, ...]
-    unattended: Unattended = Unattended()
-    resume: tuple[str, ...] = ()
-    instructions: str = ""
+    name: Slug
+    title: Line
+    summary: Line
+    install: Install
+    command: AtLeastOne[Line]
+    version_command: AtLeastOne[Line]
+    unattended: Unattended
+    resume: AtLeastOne[Line] = ()
+    instructions: Below = ""
     # Directories below the home directory, each a volume.
-    state: tuple[str, ...]
-    env: Mapping[str, str] = {}
-    services: tuple[str, ...] = ()
+    state: AtLeastOne[Below]
+    env: dict[Variable, Line] = Field(default_factory=dict)
+    services: AtLeastOne[Slug] = ()
     # Services of model providers; the user chooses among them.
-    providers: tuple[str, ...] = ()
+    providers: AtLeastOne[Slug] = ()
     # Extensions by the name of an editor.
-    editor: Mapping[str, tuple[str, ...]] = {}
+    editor: dict[Editor, AtLeastOne[Extension]] = Field(default_factory=dict)
     settings: Settings = Settings()
-    host_reads: tuple[HostRead, ...] = ()
+    host_reads: AtLeastOne[HostReadSpec] = ()
     # Where it reads its MCP servers; None if it speaks no MCP.
-    mcp: McpSettings | None = None
+    mcp: Written[McpSettings] = None
     # How its client keeps a sign-in, for `login`.
-    login: Login | None = None
+    login: Written[Login] = None
 
     @property
     def version(self) -> str:
         """The pinned version."""
-        return self.install.version
+        version: str = getattr(self.install, self.install.kind).version
+        return version
 
     def started(self, *, asks: bool, resumes: bool = False) -> tuple[str, ...]:
         """Return the words that start the agent, for `env`: variables first."""
@@ -188,104 +194,87 @@ class AgentManifest(Struct, frozen=True, kw_only=True):
     def recipe(self) -> str:
         """Return what the image's build installs, as assignments for a shell."""
         values = {"INSTALL": self.install.kind, "PROGRAM": self.command[0]}
-        match self.install:
-            case NpmPackage(package=package, version=version, integrity=integrity):
-                values |= {"NPM_PACKAGE": package, "NPM_VERSION": version}
-                values |= {"NPM_INTEGRITY": integrity} if integrity else {}
-            case Archive(program=program):
-                values["ARCHIVE_PROGRAM"] = program
-            case PypiPackage():
-                pass
+        if npm := self.install.npm:
+            values |= {"NPM_PACKAGE": npm.package, "NPM_VERSION": npm.version}
+            values |= {"NPM_INTEGRITY": npm.integrity} if npm.integrity else {}
+        if archive := self.install.archive:
+            values["ARCHIVE_PROGRAM"] = archive.program
         values["VERSION_COMMAND"] = shlex.join(self.version_command)
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
     def build_files(self) -> dict[str, bytes]:
         """Return the files in the build context that are this agent's."""
-        files = {"apt": "".join(f"{package}\n" for package in self.apt), "recipe": self.recipe()}
+        files = {"apt": "".join(f"{package}\n" for package in self.install.apt), "recipe": self.recipe()}
         files |= {f"home/{path}": text for path, text in self.unattended.files.items()}
-        match self.install:
-            case PypiPackage(lock=lock):
-                files["requirements.txt"] = lock
-            case Archive(downloads=downloads):
-                lines = (
-                    f"{name} {one.sha256} {one.url} {one.program}".rstrip() + "\n" for name, one in downloads.items()
-                )
-                files["archive"] = "".join(lines)
-            case NpmPackage():
-                pass
+        if pypi := self.install.pypi:
+            files["requirements.txt"] = pypi.lock
+        if archive := self.install.archive:
+            rows = archive.downloads.items()
+            files["archive"] = "".join(
+                f"{name} {one.sha256} {one.url} {one.program}".rstrip() + "\n" for name, one in rows
+            )
         return {f"agents/{self.name}/{path}": text.encode() for path, text in files.items()}
 
+    def contradictions(self) -> Iterator[Fault]:
+        """Yield problems of values that are valid on their own."""
+        yield from _faults_of_state(self.state)
+        yield from self._reserved()
+        program = self.command[0]
+        if "/" in program or "=" in program:
+            yield ("command", 0), f"`command.0` is {program!r}; it must be the name of a program"
+        if not (self.services or self.providers):
+            yield (), "`services` and `providers` are both missing: the agent could not connect to anything"
+        for key, part in (("login", self.login), ("mcp", self.mcp)):
+            for place, what in part.contradictions(self.state) if part else ():
+                yield (key, *place), what
+        yield from self._settings_elsewhere()
+        if pypi := self.install.pypi:
+            for what in faults_of_lock(pypi.lock, pypi.package, pypi.version):
+                yield ("install", "pypi"), what
 
-def parse_manifest(document: Any, *, file: str, lock: str = "") -> AgentManifest:  # noqa: ANN401 - whatever the file holds
-    """Return the manifest in a YAML document, or raise UserError with all problems; `lock` is for a PyPI package."""
-    found = [*faults(document, SHAPE)] or [*_contradictions(document, lock)]
+    def _reserved(self) -> Iterator[Fault]:
+        for at, names in ((("env",), self.env), (("unattended", "environment"), self.unattended.environment)):
+            for name in names:
+                if RESERVED.fullmatch(name):
+                    yield (*at, name, "[key]"), f"the variable {name} is reserved for the sandbox"
+
+    def _settings_elsewhere(self) -> Iterator[Fault]:
+        keys = ((("keys", path, "[key]"), path) for path in self.settings.keys)
+        for at, path in (*((("files", number), path) for number, path in enumerate(self.settings.files)), *keys):
+            if not any(within(path, folder) and path != folder for folder in self.state):
+                yield ("settings", *at), f"`settings` names {path}, which is not in a directory of `state`"
+
+
+# By the key above.
+MODELS: Mapping[str, type[BaseModel]] = {
+    "": AgentManifest,
+    "install": Install,
+    "npm": NpmPackage,
+    "pypi": PypiPackage,
+    "archive": Archive,
+    "amd64": Download,
+    "arm64": Download,
+    "unattended": Unattended,
+    "settings": Settings,
+    "host_reads": HostReadSpec,
+    "mcp": McpSettings,
+    "login": Login,
+    "tokens": Token,
+    "expires": Expiry,
+    "refresh": Refresh,
+    "tokens/refresh": Token,
+}
+
+
+def parse_manifest(text: str, *, file: str, lock: str = "") -> AgentManifest:
+    """Return the manifest in a YAML text, or raise UserError with all problems; `lock` is for a PyPI package."""
+    document = parse_document(text, file=file, plain=plain_or_decimal)
+    words = {**WORDS, "extra_forbidden": unknown_key(MODELS)}
+    manifest = validated(document, file=file, model=AgentManifest, context={"lock": lock}, words=words)
+    found = [Problem(where=where_is(document, file, at), what=what) for at, what in manifest.contradictions()]
     if found:
-        raise UserError(Problem(where=file, what=fault) for fault in found)
-    said: Mapping[str, Any] = document
-    mode = said["unattended"]
-    return AgentManifest(
-        name=said["name"],
-        title=said["title"],
-        summary=said["summary"],
-        install=_install(said["install"], lock),
-        apt=tuple(said["install"].get("apt", ())),
-        command=tuple(said["command"]),
-        version_command=tuple(said["version_command"]),
-        unattended=Unattended(
-            arguments=tuple(mode.get("arguments", ())),
-            environment=dict(mode.get("environment", {})),
-            files=dict(mode.get("files", {})),
-        ),
-        resume=tuple(said.get("resume", ())),
-        instructions=said.get("instructions", ""),
-        state=tuple(said["state"]),
-        env=dict(said.get("env", {})),
-        services=tuple(said.get("services", ())),
-        providers=tuple(said.get("providers", ())),
-        editor={name: tuple(extensions) for name, extensions in said.get("editor", {}).items()},
-        settings=_settings(said.get("settings", {})),
-        host_reads=tuple(HostRead(**row) for row in said.get("host_reads", ())),
-        mcp=read_mcp(said["mcp"]) if "mcp" in said else None,
-        login=read_login(said["login"]) if "login" in said else None,
-    )
-
-
-def _settings(said: Mapping[str, Any]) -> Settings:
-    keys = {path: tuple(names) for path, names in said.get("keys", {}).items()}
-    return Settings(files=tuple(said.get("files", ())), keys=keys)
-
-
-def _install(said: Mapping[str, Any], lock: str) -> NpmPackage | PypiPackage | Archive:
-    if "npm" in said:
-        return NpmPackage(**said["npm"])
-    if "pypi" in said:
-        return PypiPackage(**said["pypi"], lock=lock)
-    archive = said["archive"]
-    downloads = {name: Download(**archive[name]) for name in ("amd64", "arm64")}
-    return Archive(version=archive["version"], program=archive["program"], downloads=downloads)
-
-
-def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
-    """Yield problems of values that are valid on their own."""
-    yield from _faults_of_state(said["state"])
-    for name in (*said.get("env", {}), *said["unattended"].get("environment", {})):
-        if RESERVED.fullmatch(name):
-            yield f"the variable {name} is reserved for the sandbox"
-    program = said["command"][0]
-    if "/" in program or "=" in program:
-        yield f"`command.0` is {program!r}; it must be the name of a program"
-    if not (said.get("services") or said.get("providers")):
-        yield "`services` and `providers` are both missing: the agent could not connect to anything"
-    if "login" in said:
-        yield from faults_of_login(said["login"], tuple(said["state"]))
-    if "mcp" in said:
-        yield from faults_of_mcp(said["mcp"], tuple(said["state"]))
-    settings = said.get("settings", {})
-    for path in (*settings.get("files", ()), *settings.get("keys", {})):
-        if not any(within(path, folder) and path != folder for folder in said["state"]):
-            yield f"`settings` names {path}, which is not in a directory of `state`"
-    if "pypi" in said["install"]:
-        yield from faults_of_lock(lock, **said["install"]["pypi"])
+        raise UserError(found)
+    return manifest
 
 
 def faults_of_lock(text: str, package: str, version: str) -> Iterator[str]:
@@ -300,22 +289,14 @@ def faults_of_lock(text: str, package: str, version: str) -> Iterator[str]:
             return
 
 
-def _faults_of_state(paths: Sequence[str]) -> Iterator[str]:
-    for path in paths:
-        if taken := next((one for one in TAKEN if _overlap(path, one)), None):
-            yield f"`state` names {path}, but the sandbox itself mounts ~/{taken}"
+def _faults_of_state(paths: Sequence[str]) -> Iterator[Fault]:
+    for number, path in enumerate(paths):
+        if taken := next((one for one in TAKEN if within(path, one) or within(one, path)), None):
+            yield ("state", number), f"`state` names {path}, but the sandbox itself mounts ~/{taken}"
     if len({path.replace("/", ".") for path in paths}) < len(set(paths)):
-        yield "`state` names two paths that differ only in `/` and `.`"
-    for one, other in permutations(paths, 2):
+        yield ("state",), "`state` names two paths that differ only in `/` and `.`"
+    for (number, one), (_, other) in permutations(enumerate(paths), 2):
         if within(one, other):
-            yield f"`state` names {one}, which is in {other}" if one != other else f"`state` names {one} twice"
+            what = f"`state` names {one}, which is in {other}" if one != other else f"`state` names {one} twice"
+            yield ("state", number), what
             return
-
-
-def within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or in it."""
-    return f"{path}/".startswith(f"{folder}/")
-
-
-def _overlap(one: str, other: str) -> bool:
-    return within(one, other) or within(other, one)

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated
 
 from msgspec import Struct
+from pydantic import Field, PlainValidator
 
-from agent_sandbox.agents.shape import Keys, Plain, Shape
+from agent_sandbox.agents.fields import Fault, Key
+from agent_sandbox.policy.file.fields import Strict
+from agent_sandbox.policyfile.parse.checking import invalid, matching
 
-KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 FILE = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}\.(json|toml)")
-TEMPLATE = Keys(KEY, "a key of its settings", Plain())
-SHAPE: Mapping[str, Shape] = {"file": FILE, "key": KEY, "stdio": TEMPLATE, "remote?": TEMPLATE}
 # Placeholders for the values of a server. `{words}` is the command with its arguments.
-OF_STDIO, OF_REMOTE = frozenset({"{command}", "{args}", "{words}", "{env}"}), frozenset({"{url}"})
+KNOWN = {"stdio": ("{args}", "{command}", "{env}", "{words}"), "remote": ("{url}",)}
 PLACEHOLDER = re.compile(r"\{.*\}")
 
 type Value = str | bool | list[str] | dict[str, str]
@@ -29,7 +29,18 @@ class McpServer(Struct, frozen=True, kw_only=True):
     url: str = ""
 
 
-class McpSettings(Struct, frozen=True, kw_only=True):
+def _plain(value: object) -> object:
+    if not isinstance(value, str | bool) and not (
+        isinstance(value, list) and all(isinstance(one, str) for one in value)
+    ):
+        raise invalid("text, `true`, `false` or a list of texts expected", "quote a number")
+    return value
+
+
+Template = dict[Key, Annotated[str | bool | list[str], PlainValidator(_plain)]]
+
+
+class McpSettings(Strict):
     """Where an agent reads its MCP servers: the `key` of a file below the home directory, and the form of an entry.
 
     >>> one = McpSettings(file=".a/a.json", key="mcp", stdio={"command": "{words}", "on": True})
@@ -37,11 +48,11 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     {'n': {'command': ['x', 'y'], 'on': True}}
     """
 
-    file: str
-    key: str
-    stdio: Mapping[str, Value]
+    file: Annotated[str, matching(FILE, "a .json or .toml file below the home directory", "write `.NAME/FILE.json`")]
+    key: Key
+    stdio: Template
     # Empty for an agent that only starts commands.
-    remote: Mapping[str, Value] = {}
+    remote: Template = Field(default_factory=dict)
 
     def entries(self, servers: Iterable[McpServer], *, starter: tuple[str, ...] = ()) -> dict[str, dict[str, Value]]:
         """Return the entries of these servers, by name; commands begin with the words of `starter`."""
@@ -56,23 +67,17 @@ class McpSettings(Struct, frozen=True, kw_only=True):
         values = {"{command}": words[0], "{args}": words[1:], "{words}": words, "{env}": dict(server.env)}
         return _filled(self.stdio, values)
 
+    def contradictions(self, states: Iterable[str]) -> Iterator[Fault]:
+        """Yield problems of values that are valid on their own. `states` are the agent's state directories."""
+        if str(PurePosixPath(self.file).parent) not in states:
+            yield ("file",), f"`mcp.file` is {self.file}, which is not directly in a directory of `state`"
+        for name, known in KNOWN.items():
+            for key, value in getattr(self, name).items():
+                if isinstance(value, str) and PLACEHOLDER.fullmatch(value) and value not in known:
+                    yield (name, key), f"`mcp.{name}.{key}` is {value!r}; known: {', '.join(known)}"
 
-def _filled(template: Mapping[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
+
+def _filled(template: Mapping[str, str | bool | list[str]], values: Mapping[str, Value]) -> dict[str, Value]:
     """Return the template with these values; a server without variables gets no key for them."""
     made = {key: values.get(value, value) if isinstance(value, str) else value for key, value in template.items()}
     return {key: value for key, value in made.items() if value != {}}
-
-
-def read_mcp(said: Mapping[str, Any]) -> McpSettings:
-    """Return the checked value of `mcp` in a manifest."""
-    return McpSettings(file=said["file"], key=said["key"], stdio=said["stdio"], remote=said.get("remote", {}))
-
-
-def faults_of_mcp(said: Mapping[str, Any], states: Iterable[str]) -> Iterator[str]:
-    """Yield problems of values that are valid on their own."""
-    if str(PurePosixPath(said["file"]).parent) not in states:
-        yield f"`mcp.file` is {said['file']}, which is not directly in a directory of `state`"
-    for name, known in (("stdio", OF_STDIO), ("remote", OF_REMOTE)):
-        for key, value in said.get(name, {}).items():
-            if isinstance(value, str) and PLACEHOLDER.fullmatch(value) and value not in known:
-                yield f"`mcp.{name}.{key}` is {value!r}; known: {', '.join(sorted(known))}"

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, within
+from agent_sandbox.agents.home import within
 from agent_sandbox.agents.pin import Pin, Pins, is_newer
 from agent_sandbox.problems import Problem, UserError
+
+if TYPE_CHECKING:
+    from agent_sandbox.agents.manifest import AgentManifest
 
 # Of all names together: they become the name of an image, which has a limit of 255 characters.
 NAMES_LENGTH = 160
@@ -24,7 +27,7 @@ class Agents(Struct, frozen=True):
     agent_sandbox.problems.UserError: no agent was named
     """
 
-    manifests: tuple[AgentManifest, ...]
+    manifests: "tuple[AgentManifest, ...]"
     # The project's pins that are in the manifests.
     pins: Pins = {}
 
@@ -74,12 +77,13 @@ class Agents(Struct, frozen=True):
         return tuple(dict.fromkeys(name for one in self.manifests for name in one.editor.get(editor, ())))
 
 
-def pinned(manifest: AgentManifest, pin: Pin | None) -> AgentManifest:
+def pinned(manifest: "AgentManifest", pin: Pin | None) -> "AgentManifest":
     """Return the manifest with a project's pin, or as it is if that is not newer: updates only go forward."""
-    install = manifest.install
-    if pin is None or not isinstance(install, NpmPackage) or not is_newer(pin.version, install.version):
+    npm = manifest.install.npm
+    if pin is None or npm is None or not is_newer(pin.version, npm.version):
         return manifest
-    return replace(manifest, install=replace(install, version=pin.version, integrity=pin.integrity))
+    npm = npm.model_copy(update={"version": pin.version, "integrity": pin.integrity})
+    return manifest.model_copy(update={"install": manifest.install.model_copy(update={"npm": npm})})
 
 
 def sentence(words: Sequence[str]) -> str:
@@ -92,7 +96,7 @@ def sentence(words: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _faults(manifests: tuple[AgentManifest, ...]) -> Iterator[Problem]:
+def _faults(manifests: "tuple[AgentManifest, ...]") -> Iterator[Problem]:
     if not manifests:
         yield Problem(where="", what="no agent was named")
     names = [one.name for one in manifests]
@@ -109,7 +113,7 @@ def _faults(manifests: tuple[AgentManifest, ...]) -> Iterator[Problem]:
             )
 
 
-def _conflicts(one: AgentManifest, other: AgentManifest) -> Iterator[str]:
+def _conflicts(one: "AgentManifest", other: "AgentManifest") -> Iterator[str]:
     """Yield why two agents cannot share a sandbox."""
     if one.command[0] == other.command[0]:
         yield f"both install the program `{one.command[0]}`"

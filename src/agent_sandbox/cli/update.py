@@ -110,10 +110,10 @@ def _newer(manifests: Sequence[AgentManifest], project: Path) -> dict[str, Pin]:
     newer: dict[str, Pin] = {}
     seen: dict[str, str] = {}
     for one in manifests:
-        if not isinstance(one.install, NpmPackage):
+        if one.install.npm is None:
             emit_lines([f"{one.name}  {one.version}  {FIXED}"])
             continue
-        found = newest(one.name, one.install, ask)
+        found = newest(one.name, one.install.npm, ask)
         seen[one.name] = found.version
         if is_newer(found.version, one.version):
             newer[one.name] = found

@@ -13,8 +13,9 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, WithJson
 from agent_sandbox.images import beside_image
 from agent_sandbox.policy.file.fields import Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.parse.checking import TEXT, invalid, matching, require_text
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, place_in, require_text
+from agent_sandbox.projectfile.checks import BaseImage, FileName, place_in
 from agent_sandbox.projectfile.ports import HIGHEST
 from agent_sandbox.stack.engine import BUILD_KEY
 from agent_sandbox.stack.limits import LIMITS, MIB, MOST_CPUS, MOST_MEMORY, MOST_PIDS, Limits

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, mod
 from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.policy.file.fields import Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.projectfile.checks import TEXT, invalid, require_text
+from agent_sandbox.policyfile.parse.checking import TEXT, invalid, require_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)

@@ -12,9 +12,10 @@ from agent_sandbox.agents.mcp import McpServer
 from agent_sandbox.agents.pin import parse_pin
 from agent_sandbox.policy.file.fields import AtLeastOne, Listed, Strict, Written
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.parse.checking import TEXT, invalid, matching, require_text
 from agent_sandbox.projectfile.beside import Besides
 from agent_sandbox.projectfile.browser import CONTROLLERS, NAME
-from agent_sandbox.projectfile.checks import TEXT, BaseImage, FileName, invalid, matching, require_text
+from agent_sandbox.projectfile.checks import BaseImage, FileName
 from agent_sandbox.projectfile.mcp import McpServerSpec, Servers, none_is_empty
 from agent_sandbox.projectfile.paths import LONGEST_PATH, is_below, is_script
 from agent_sandbox.projectfile.ports import FIRST_FREE, Pair, parse_port

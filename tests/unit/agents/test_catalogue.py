@@ -71,7 +71,23 @@ def test_reports_all_problems_of_a_manifest_at_once(templates: Path) -> None:
     assert len(problems(templates, "example")) == 2
 
 
-@pytest.mark.parametrize("text", [b"a: [", b"\xff"])
-def test_reports_a_manifest_that_is_not_yaml(templates: Path, text: bytes) -> None:
-    (templates / "example" / "agent.yaml").write_bytes(text)
-    assert problems(templates, "example")[0].what.startswith("is not YAML")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"a: [", "2:1: invalid YAML: did not find expected node content"),
+        (b"a\xff", "1:2: byte 0xff is not UTF-8; save the file as UTF-8"),
+    ],
+    ids=["syntax", "bytes"],
+)
+def test_reports_a_manifest_that_is_not_yaml(templates: Path, text: bytes, told: str) -> None:
+    file = templates / "example" / "agent.yaml"
+    file.write_bytes(text)
+    assert [*map(str, problems(templates, "example"))] == [f"{file}:{told}"]
+
+
+def test_a_lock_that_is_not_text_is_rejected_by_its_line(templates: Path) -> None:
+    file = templates / "example" / "agent.yaml"
+    file.write_text(MANIFEST.replace("npm:", "pypi:"))
+    file.with_name("requirements.txt").write_bytes(b"example==1.2.3 \\\n\xff\n")
+    what = "requirements.txt:2 is neither a pinned version nor a sha256 hash"
+    assert [*map(str, problems(templates, "example"))] == [f"{file}:5:17: {what}"]

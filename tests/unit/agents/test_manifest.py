@@ -1,12 +1,15 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from agent_sandbox.agents.manifest import (
+    MODELS,
     AgentManifest,
     Archive,
     Download,
-    HostRead,
+    HostReadSpec,
+    Install,
     NpmPackage,
     PypiPackage,
     Settings,
@@ -14,7 +17,7 @@ from agent_sandbox.agents.manifest import (
     faults_of_lock,
     parse_manifest,
 )
-from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.problems import UserError
 from table_tests import each
 
 VALID: dict[str, Any] = {
@@ -29,21 +32,31 @@ VALID: dict[str, Any] = {
     "services": ["example"],
 }
 LOCK = f"example==1.2.3 \\\n    --hash=sha256:{'0' * 64}\n"
+NPM = VALID["install"]
 PYPI = {"pypi": {"package": "example", "version": "1.2.3"}}
 FILES = {"url": "https://example.com/example.tar.gz", "sha256": "0" * 64}
 ARM = {**FILES, "program": "arm/example"}
 ARCHIVE = {"archive": {"version": "1.2.3", "program": "bin/example", "amd64": FILES, "arm64": ARM}}
 
 
-def faults(wrong: dict[str, Any], lock: str = "") -> list[str]:
+def parse(said: object, lock: str = "") -> AgentManifest:
+    return parse_manifest(yaml.safe_dump(said, sort_keys=False), file="f", lock=lock)
+
+
+def faults(said: object, lock: str = "") -> list[str]:
+    """Return the problems of a manifest, without the name of its file."""
     with pytest.raises(UserError) as raised:
-        parse_manifest(VALID | wrong, file="f", lock=lock)
-    return [problem.what for problem in raised.value.problems]
+        parse(said, lock)
+    return [str(problem).removeprefix("f:") for problem in raised.value.problems]
+
+
+def archive(**changed: object) -> dict[str, Any]:
+    return {"install": {"archive": ARCHIVE["archive"] | changed}}
 
 
 def test_parses_every_key_of_a_manifest() -> None:
     said = VALID | {
-        "install": {**VALID["install"], "apt": ["libfoo1"]},
+        "install": {**NPM, "apt": ["libfoo1"]},
         "unattended": {"arguments": ["--yes"], "environment": {"YOLO": "1"}, "files": {".example/a.json": "{}\n"}},
         "resume": ["--continue"],
         "instructions": ".example/AGENTS.md",
@@ -54,12 +67,11 @@ def test_parses_every_key_of_a_manifest() -> None:
         "settings": {"files": [".example/skills"], "keys": {".example/s.json": ["model"]}},
         "host_reads": [{"path": ".example/*.json", "why": "hooks"}],
     }
-    assert parse_manifest(said, file="f") == AgentManifest(
+    assert parse(said) == AgentManifest(
         name="example",
         title="Example",
         summary="An agent",
-        install=NpmPackage(package="@example/agent", version="1.2.3"),
-        apt=("libfoo1",),
+        install=Install(npm=NpmPackage(package="@example/agent", version="1.2.3"), apt=("libfoo1",)),
         command=("example",),
         version_command=("example", "--version"),
         unattended=Unattended(arguments=("--yes",), environment={"YOLO": "1"}, files={".example/a.json": "{}\n"}),
@@ -71,50 +83,40 @@ def test_parses_every_key_of_a_manifest() -> None:
         providers=("anthropic",),
         editor={"vscode": ("Example.agent",)},
         settings=Settings(files=(".example/skills",), keys={".example/s.json": ("model",)}),
-        host_reads=(HostRead(path=".example/*.json", why="hooks"),),
+        host_reads=(HostReadSpec(path=".example/*.json", why="hooks"),),
     )
 
 
-@each(
-    ("install", "lock", "expected"),
-    [
-        (VALID["install"], "", NpmPackage(package="@example/agent", version="1.2.3")),
-        (PYPI, LOCK, PypiPackage(package="example", version="1.2.3", lock=LOCK)),
-        (
-            ARCHIVE,
-            "",
-            Archive(
-                version="1.2.3",
-                program="bin/example",
-                downloads={"amd64": Download(**FILES), "arm64": Download(**ARM)},
-            ),
-        ),
-    ],
-)
-def test_an_agent_comes_from_npm_pypi_or_an_archive(install: dict[str, Any], lock: str, expected: object) -> None:
-    assert parse_manifest(VALID | {"install": install}, file="f", lock=lock).install == expected
+def test_an_agent_comes_from_npm_pypi_or_an_archive() -> None:
+    files, arm = Download(**FILES), Download(**ARM)
+    found = Archive(version="1.2.3", program="bin/example", amd64=files, arm64=arm)
+    assert parse(VALID | {"install": ARCHIVE}).install == Install(archive=found)
+    assert found.downloads == {"amd64": files, "arm64": arm}
+    pypi = parse(VALID | {"install": PYPI}, LOCK).install.pypi
+    assert isinstance(pypi, PypiPackage)
+    assert (pypi.package, pypi.version, pypi.lock) == ("example", "1.2.3", LOCK)
+    kinds = {"npm": NPM, "pypi": PYPI, "archive": ARCHIVE}
+    assert [parse(VALID | {"install": one}, LOCK).install.kind for one in kinds.values()] == [*kinds]
 
 
 @each(
     ("install", "lock", "recipe"),
     [
-        (VALID["install"], "", "INSTALL=npm\nPROGRAM=example\nNPM_PACKAGE=@example/agent\nNPM_VERSION=1.2.3\n"),
+        (NPM, "", "INSTALL=npm\nPROGRAM=example\nNPM_PACKAGE=@example/agent\nNPM_VERSION=1.2.3\n"),
         (PYPI, LOCK, "INSTALL=pypi\nPROGRAM=example\n"),
         (ARCHIVE, "", "INSTALL=archive\nPROGRAM=example\nARCHIVE_PROGRAM=bin/example\n"),
     ],
 )
 def test_the_recipe_names_what_to_install(install: dict[str, Any], lock: str, recipe: str) -> None:
     said = VALID | {"install": install, "version_command": ["example", "$(say it)"]}
-    assert parse_manifest(said, file="f", lock=lock).recipe() == (
-        recipe + """VERSION_COMMAND='example '"'"'$(say it)'"'"''\n"""
-    )
+    assert parse(said, lock).recipe() == (recipe + """VERSION_COMMAND='example '"'"'$(say it)'"'"''\n""")
 
 
 @each(
     ("said", "lock", "files"),
     [
         ({}, "", {"apt": b""}),
-        ({"install": {**VALID["install"], "apt": ["aa", "bb"]}}, "", {"apt": b"aa\nbb\n"}),
+        ({"install": {**NPM, "apt": ["aa", "bb"]}}, "", {"apt": b"aa\nbb\n"}),
         ({"unattended": {"files": {".x/y": "z"}}}, "", {"apt": b"", "home/.x/y": b"z"}),
         ({"install": PYPI}, LOCK, {"apt": b"", "requirements.txt": LOCK.encode()}),
         (
@@ -133,7 +135,7 @@ def test_the_recipe_names_what_to_install(install: dict[str, Any], lock: str, re
 def test_build_files_contain_what_only_this_agents_image_needs(
     said: dict[str, Any], lock: str, files: dict[str, bytes]
 ) -> None:
-    manifest = parse_manifest(VALID | said, file="f", lock=lock)
+    manifest = parse(VALID | said, lock)
     expected = {"recipe": manifest.recipe().encode(), **files}
     assert manifest.build_files() == {f"agents/example/{path}": text for path, text in expected.items()}
 
@@ -149,117 +151,178 @@ def test_build_files_contain_what_only_this_agents_image_needs(
 )
 def test_an_agent_starts_unattended_unless_asked_to_ask(asks: bool, resumes: bool, words: tuple[str, ...]) -> None:  # noqa: FBT001 - rows
     said = VALID | {"unattended": {"arguments": ["--yes"], "environment": {"YOLO": "1"}}, "resume": ["--continue"]}
-    assert parse_manifest(said, file="f").started(asks=asks, resumes=resumes) == words
+    assert parse(said).started(asks=asks, resumes=resumes) == words
+
+
+BELOW = "write it without `..`, from the home directory"
+LINES = "use up to 500 characters, without line breaks"
+SLUGS = "use up to 32 of `a-z`, `0-9` and `-`, and begin with a letter"
+IN_PROJECT = "write it without `..`, from the project's root"
+EMPTY = "empty list; remove it, or add an entry"
+ONE_KIND = "`install` must have exactly one of npm, pypi, archive; keep one of them"
 
 
 @each(
-    "wrong",
+    ("wrong", "told"),
     [
-        {"nmae": "example"},
-        {"name": "Example"},
-        {"name": "-x"},
-        {"title": "two\nlines"},
-        {"command": []},
-        {"command": ["a\nb"]},
-        {"command": ["A=1"]},
-        {"command": ["/bin/sh"]},
-        {"state": [".a\n"]},
-        {"state": ["../elsewhere"]},
-        {"state": ["/etc"]},
-        {"state": [".a/../../b"]},
-        {"state": []},
-        {"env": {"lower": "x"}},
-        {"env": {"A": "x\ny"}},
-        {"unattended": {"environment": {"PATH x": "y"}}},
-        {"unattended": {"files": {"../x": "y"}}},
-        {"unattended": {"files": {".x": "a\0b"}}},
-        {"instructions": "/etc/passwd"},
-        {"install": {"npm": {"package": "x; rm -rf /", "version": "1.0.0"}}},
-        {"install": {"npm": {"package": "x", "version": "latest"}}},
-        {"install": {**VALID["install"], "apt": ["-o"]}},
-        {"install": {**VALID["install"], "apt": ["foo bar"]}},
-        {"install": {"archive": {**ARCHIVE["archive"], "amd64": {**FILES, "url": "http://example.com/x"}}}},
-        {"install": {"archive": {**ARCHIVE["archive"], "amd64": {**FILES, "url": "https://example.com/x y"}}}},
-        {"install": {"archive": {**ARCHIVE["archive"], "arm64": {**FILES, "sha256": "0"}}}},
-        {"install": {"archive": {**ARCHIVE["archive"], "program": "--help"}}},
-        {"install": {"archive": {**ARCHIVE["archive"], "arm64": {**FILES, "program": "../x"}}}},
-        {"install": {}},
-        {"editor": {"vscode": ["no-publisher"]}},
-        {"editor": {"emacs": ["a.b"]}},
-        {"settings": {"files": ["../x"]}},
-        {"settings": {"keys": {".example/s.yaml": ["a"]}}},
-        {"settings": {"keys": {".example/s.json": ["a b"]}}},
-        {"host_reads": [{"path": "../x", "why": "y"}]},
-        {"host_reads": [{"path": "/x", "why": "y"}]},
-        {"host_reads": [{"path": "a/./b", "why": "y"}]},
-        {"host_reads": [{"path": "a/../b", "why": "y"}]},
-    ],
-)
-def test_rejects_invalid_and_dangerous_values(wrong: dict[str, Any]) -> None:
-    assert len(faults(wrong)) == 1
-
-
-@each(
-    ("wrong", "fault"),
-    [
-        ({"install": {**VALID["install"], **PYPI}}, "`install` must have exactly one of npm, pypi, archive"),
-        ({"install": {"apt": ["aa"]}}, "`install` must have exactly one of npm, pypi, archive"),
-        ({"install": PYPI}, "requirements.txt, beside it, does not pin example==1.2.3"),
-        ({"services": ["a"], "providers": []}, "`providers` must be a list of at least one"),
-        ({"state": [".local/share/x"]}, "`state` names .local/share/x, but the sandbox itself mounts ~/.local"),
-        ({"state": [".config"]}, "`state` names .config, but the sandbox itself mounts ~/.config/agent-sandbox"),
-        ({"state": [".a", ".a/b"]}, "`state` names .a/b, which is in .a"),
-        ({"state": [".a", ".b", ".a"]}, "`state` names .a twice"),
-        ({"state": [".x", "a/b", "a.b"]}, "`state` names two paths that differ only in `/` and `.`"),
-        ({"command": ["A=1"]}, "`command.0` is 'A=1'; it must be the name of a program"),
-        ({"env": {"HTTPS_PROXY": "x"}}, "the variable HTTPS_PROXY is reserved for the sandbox"),
-        ({"env": {"AGENT_SANDBOX_PROTECTED": "x"}}, "the variable AGENT_SANDBOX_PROTECTED is reserved for the sandbox"),
-        ({"unattended": {"environment": {"PATH": "/x"}}}, "the variable PATH is reserved for the sandbox"),
+        ({"nmae": "example"}, "20:1: unknown key 'nmae'; did you mean `name`?"),
+        ({"name": "Example"}, f"1:7: not a name: 'Example'; {SLUGS}"),
+        ({"name": "-x"}, f"1:7: not a name: '-x'; {SLUGS}"),
+        ({"title": "two\nlines"}, f"2:8: not one line of text: 'two\\nlines'; {LINES}"),
+        ({"command": []}, f"8:10: {EMPTY}"),
+        ({"command": ["a\nb"]}, f"9:3: not one line of text: 'a\\nb'; {LINES}"),
+        ({"command": ["A=1"]}, "9:3: `command.0` is 'A=1'; it must be the name of a program"),
+        ({"command": ["/bin/sh"]}, "9:3: `command.0` is '/bin/sh'; it must be the name of a program"),
+        ({"state": [".a\n"]}, f"17:3: not a path below the home directory: '.a\\n'; {BELOW}"),
+        ({"state": ["../elsewhere"]}, f"17:3: not a path below the home directory: '../elsewhere'; {BELOW}"),
+        ({"state": ["/etc"]}, f"17:3: not a path below the home directory: '/etc'; {BELOW}"),
+        ({"state": [".a/../../b"]}, f"17:3: not a path below the home directory: '.a/../../b'; {BELOW}"),
+        ({"state": []}, f"16:8: {EMPTY}"),
+        ({"env": {"lower": "x"}}, "21:3: not the name of a variable: 'lower'; use `A-Z`, `0-9` and `_`"),
+        ({"env": {"A": "x\ny"}}, f"21:6: not one line of text: 'x\\ny'; {LINES}"),
+        (
+            {"unattended": {"environment": {"PATH x": "z"}}},
+            "15:5: not the name of a variable: 'PATH x'; use `A-Z`, `0-9` and `_`",
+        ),
+        ({"unattended": {"files": {"../x": "z"}}}, f"15:5: not a path below the home directory: '../x'; {BELOW}"),
+        (
+            {"unattended": {"files": {".x": "a\x00b"}}},
+            "15:9: not text: 'a\\x00b'; use up to 10000 characters, without control characters",
+        ),
+        ({"instructions": "/etc/passwd"}, f"20:15: not a path below the home directory: '/etc/passwd'; {BELOW}"),
+        (
+            {"install": {"npm": {"package": "x; rm -rf /", "version": "1.0.0"}}},
+            "6:14: not a package of npm: 'x; rm -rf /'; write `NAME` or `@SCOPE/NAME`",
+        ),
+        (
+            {"install": {"npm": {"package": "x", "version": "latest"}}},
+            "7:14: not a pinned version: 'latest'; write `1.2.3`",
+        ),
+        ({"install": {**NPM, "apt": ["-o"]}}, "9:5: not a Debian package: '-o'; write its name"),
+        ({"install": {**NPM, "apt": ["foo bar"]}}, "9:5: not a Debian package: 'foo bar'; write its name"),
+        (
+            archive(amd64=FILES | {"url": "http://example.com/x"}),
+            "9:12: not the URL of a file: 'http://example.com/x'; write `https://HOST/PATH`",
+        ),
+        (
+            archive(amd64=FILES | {"url": "https://example.com/x y"}),
+            "9:12: not the URL of a file: 'https://example.com/x y'; write `https://HOST/PATH`",
+        ),
+        (archive(arm64=FILES | {"sha256": "0"}), "13:15: not a SHA-256: '0'; write 64 of `0-9` and `a-f`"),
+        (archive(program="--help"), f"7:14: not a path below the home directory: '--help'; {BELOW}"),
+        (archive(arm64=FILES | {"program": "../x"}), f"14:16: not a path below the home directory: '../x'; {BELOW}"),
+        ({"install": {}}, f"4:10: {ONE_KIND}"),
+        (
+            {"editor": {"vscode": ["no-publisher"]}},
+            "22:5: not an extension of an editor: 'no-publisher'; write `PUBLISHER.NAME`",
+        ),
+        ({"editor": {"emacs": ["a.b"]}}, "21:3: not an editor: 'emacs'; write `vscode` or `jetbrains`"),
+        ({"settings": {"files": ["../x"]}}, f"22:5: not a path below the home directory: '../x'; {BELOW}"),
+        (
+            {"settings": {"keys": {".example/s.yaml": ["a"]}}},
+            f"22:5: not a .json or .toml file below the home directory: '.example/s.yaml'; {BELOW}",
+        ),
+        (
+            {"settings": {"keys": {".example/s.json": ["a b"]}}},
+            "23:7: not a key of the agent's settings: 'a b'; use letters, digits, `_` and `-`",
+        ),
+        ({"host_reads": [{"path": "../x", "why": "z"}]}, f"21:9: not a path in a project: '../x'; {IN_PROJECT}"),
+        ({"host_reads": [{"path": "/x", "why": "z"}]}, f"21:9: not a path in a project: '/x'; {IN_PROJECT}"),
+        ({"host_reads": [{"path": "a/./b", "why": "z"}]}, f"21:9: not a path in a project: 'a/./b'; {IN_PROJECT}"),
+        ({"host_reads": [{"path": "a/../b", "why": "z"}]}, f"21:9: not a path in a project: 'a/../b'; {IN_PROJECT}"),
+        ({"install": NPM | PYPI}, f"5:3: {ONE_KIND}"),
+        ({"install": {"apt": ["aa"]}}, f"5:3: {ONE_KIND}"),
+        ({"install": PYPI}, "6:5: requirements.txt, beside it, does not pin example==1.2.3"),
+        ({"services": ["a"], "providers": []}, f"20:12: {EMPTY}"),
+        ({"state": [".local/share/x"]}, "17:3: `state` names .local/share/x, but the sandbox itself mounts ~/.local"),
+        ({"state": [".config"]}, "17:3: `state` names .config, but the sandbox itself mounts ~/.config/agent-sandbox"),
+        ({"state": [".a", ".a/b"]}, "18:3: `state` names .a/b, which is in .a"),
+        ({"state": [".a", ".b", ".a"]}, "17:3: `state` names .a twice"),
+        ({"state": [".x", "a/b", "a.b"]}, "17:1: `state` names two paths that differ only in `/` and `.`"),
+        ({"env": {"HTTPS_PROXY": "x"}}, "21:3: the variable HTTPS_PROXY is reserved for the sandbox"),
+        (
+            {"env": {"AGENT_SANDBOX_PROTECTED": "x"}},
+            "21:3: the variable AGENT_SANDBOX_PROTECTED is reserved for the sandbox",
+        ),
+        ({"unattended": {"environment": {"PATH": "/x"}}}, "15:5: the variable PATH is reserved for the sandbox"),
         (
             {"unattended": {"environment": {"SSL_CERT_FILE": "x"}}},
-            "the variable SSL_CERT_FILE is reserved for the sandbox",
+            "15:5: the variable SSL_CERT_FILE is reserved for the sandbox",
         ),
-        ({"settings": {"files": [".ssh"]}}, "`settings` names .ssh, which is not in a directory of `state`"),
-        ({"settings": {"files": [".example"]}}, "`settings` names .example, which is not in a directory of `state`"),
+        ({"settings": {"files": [".ssh"]}}, "22:5: `settings` names .ssh, which is not in a directory of `state`"),
+        (
+            {"settings": {"files": [".example"]}},
+            "22:5: `settings` names .example, which is not in a directory of `state`",
+        ),
         (
             {"settings": {"keys": {".b/s.json": ["a"]}}},
-            "`settings` names .b/s.json, which is not in a directory of `state`",
+            "22:5: `settings` names .b/s.json, which is not in a directory of `state`",
         ),
-        ({"stat": [".a"]}, "unknown key `stat` in the manifest; did you mean `state`?"),
-        ({"unattended": ["--yes"]}, "`unattended` must be a mapping"),
+        ({"stat": [".a"]}, "20:1: unknown key 'stat'; did you mean `state`?"),
+        ({"unattended": ["--yes"]}, "14:1: keys and values expected, not a list"),
     ],
 )
-def test_reports_a_problem_with_its_key(wrong: dict[str, Any], fault: str) -> None:
-    assert faults(wrong) == [fault]
+def test_reports_invalid_dangerous_and_contradictory_values_at_their_place(wrong: dict[str, Any], told: str) -> None:
+    assert faults(VALID | wrong) == [told]
 
 
 def test_an_agent_without_services_needs_providers() -> None:
     alone = {key: value for key, value in VALID.items() if key != "services"}
-    with pytest.raises(UserError) as raised:
-        parse_manifest(alone, file="f")
     what = "`services` and `providers` are both missing: the agent could not connect to anything"
-    assert raised.value.problems == (Problem(where="f", what=what),)
-    assert parse_manifest(alone | {"providers": ["anthropic"]}, file="f").services == ()
+    assert faults(alone) == [f"1:1: {what}"]
+    assert parse(alone | {"providers": ["anthropic"]}).services == ()
 
 
-@pytest.mark.parametrize("document", [None, [], "text", 1])
-def test_rejects_a_manifest_that_is_not_a_mapping(document: object) -> None:
-    with pytest.raises(UserError) as raised:
-        parse_manifest(document, file="f")
-    assert raised.value.problems == (Problem(where="f", what="`the manifest` must be a mapping"),)
+@pytest.mark.parametrize(
+    ("document", "shown"), [([], "a list"), ("text", "'text'"), (1, "`1`")], ids=["list", "text", "number"]
+)
+def test_rejects_a_manifest_that_is_not_a_mapping(document: object, shown: str) -> None:
+    assert faults(document) == [f"1:1: keys and values expected, not {shown}"]
 
 
 def test_reports_all_problems_at_once() -> None:
     wrong = {key: value for key, value in VALID.items() if key != "title"}
-    wrong |= {"nmae": "x", "command": "example", "env": ["A=1"]}
-    with pytest.raises(UserError) as raised:
-        parse_manifest(wrong, file="f")
-    assert [problem.what for problem in raised.value.problems] == [
-        "unknown key `nmae` in the manifest; did you mean `name`?",
-        "`title` is missing in the manifest",
-        "`command` must be a list of at least one",
-        "`env` must be a mapping",
+    wrong |= {"nmae": "x", "command": "example", "env": ["A=1"], "install": {**NPM, "apt": ["-o"]}}
+    assert faults(wrong) == [
+        "1:1: `title` is missing",
+        "8:5: not a Debian package: '-o'; write its name",
+        "9:10: list expected, not 'example'; write [example]",
+        "20:1: unknown key 'nmae'; did you mean `name`?",
+        "22:1: keys and values expected, not a list",
     ]
+
+
+def test_an_empty_manifest_lacks_every_required_key() -> None:
+    required = [name for name, field in AgentManifest.model_fields.items() if field.is_required()]
+    assert faults(None) == sorted(f"1:1: `{name}` is missing" for name in required)
+
+
+MORE = {"zzz": 1}
+EVERY_PART: dict[str, dict[str, Any]] = {
+    "": MORE,
+    "install": {"install": NPM | MORE},
+    "npm": {"install": {"npm": NPM["npm"] | MORE}},
+    "pypi": {"install": {"pypi": PYPI["pypi"] | MORE}},
+    "archive": archive(**MORE),
+    "amd64": archive(amd64=FILES | MORE),
+    "arm64": archive(arm64=FILES | MORE),
+    "unattended": {"unattended": MORE},
+    "settings": {"settings": MORE},
+    "host_reads": {"host_reads": [{"path": "a", "why": "b"} | MORE]},
+    "mcp": {"mcp": MORE},
+    "login": {"login": MORE},
+    "tokens": {"login": {"tokens": {"access": MORE}}},
+    "expires": {"login": {"expires": MORE}},
+    "refresh": {"login": {"refresh": MORE}},
+    "tokens/refresh": {"login": {"tokens": {"refresh": MORE}}},
+}
+
+
+def test_an_unknown_key_is_reported_with_the_keys_of_its_part() -> None:
+    assert [*EVERY_PART] == [*MODELS]
+    for part, said in EVERY_PART.items():
+        (told,) = (one for one in faults(VALID | said, LOCK) if "zzz" in one)
+        assert told.endswith(f": unknown key 'zzz'; known: {', '.join(sorted(MODELS[part].model_fields))}"), part
 
 
 LOCK_HASH = f"    --hash=sha256:{'0' * 64}"
@@ -303,7 +366,3 @@ def test_rejects_a_lock_with_other_lines_than_pins_and_hashes(line: str) -> None
 def test_rejects_a_lock_that_does_not_pin_the_package_itself(text: str) -> None:
     fault = "requirements.txt, beside it, does not pin example==1.2.3"
     assert [*faults_of_lock(text, "example", "1.2.3")] == [fault]
-
-
-def test_an_agent_without_settings_copies_no_keys() -> None:
-    assert (Settings().files, Settings().keys) == ((), {})

@@ -2,10 +2,9 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, Unattended
+from agent_sandbox.agents.manifest import AgentManifest, Unattended
 from agent_sandbox.agents.pin import Pin
 from agent_sandbox.agents.together import APART, Agents, pinned
 from agent_sandbox.problems import Problem, UserError
@@ -13,9 +12,13 @@ from agent_sandbox.resources import data_root
 from table_tests import each
 
 FOLDER = data_root() / "templates"
-PINNED = replace(load_manifest(FOLDER, "claude"), install=NpmPackage(package="x", version="1.2.3"))
 HASH = f"sha512-{'A' * 86}=="
 ONE, OTHER = (load_manifest(FOLDER, name) for name in ("claude", "codex"))
+PINNED = pinned(ONE, Pin(version="1000.2.3"))
+
+
+def replace(manifest: AgentManifest, **changes: object) -> AgentManifest:
+    return manifest.model_copy(update=changes)
 
 
 def faults(*manifests: AgentManifest) -> tuple[Problem, ...]:
@@ -45,7 +48,7 @@ def test_rejects_agents_that_conflict(changes: dict[str, Any], why: str) -> None
 
 
 def test_rejects_agents_with_the_same_initial_file() -> None:
-    mine = replace(ONE, unattended=Unattended(files={".codex/config.toml": ""}))
+    mine = replace(ONE, unattended=Unattended(files={".codex/config.toml": "x"}))
     what = "claude and codex cannot share a sandbox: both install an initial ~/.codex/config.toml"
     assert faults(mine, OTHER) == (Problem(where="", what=what, hint=APART),)
 
@@ -70,12 +73,11 @@ def test_lists_each_service_once_and_the_agents_that_connect_to_it() -> None:
 
 
 def test_a_newer_pin_replaces_version_and_hash_and_an_older_pin_is_ignored() -> None:
-    assert pinned(PINNED, Pin(version="1.2.4", integrity=HASH)).install == NpmPackage(
-        package="x", version="1.2.4", integrity=HASH
-    )
+    newer = pinned(PINNED, Pin(version="1000.2.4", integrity=HASH))
+    assert (newer.version, newer.install.npm and newer.install.npm.integrity) == ("1000.2.4", HASH)
     assert pinned(PINNED, None) is PINNED
-    assert pinned(PINNED, Pin(version="1.2.3", integrity=HASH)) is PINNED
-    assert pinned(PINNED, Pin(version="1.2.2", integrity=HASH)) is PINNED
+    assert pinned(PINNED, Pin(version="1000.2.3", integrity=HASH)) is PINNED
+    assert pinned(PINNED, Pin(version="1000.2.2", integrity=HASH)) is PINNED
 
 
 def test_ignores_a_pin_of_an_agent_that_npm_does_not_install() -> None:

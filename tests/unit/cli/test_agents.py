@@ -96,8 +96,7 @@ def test_reports_an_invalid_manifest_and_lists_the_other_agents(own: Path, engin
     answer = ask("agents")
     assert (answer.code, len(answer.out.splitlines())) == (1, len(known_agents()))
     assert answer.err == (
-        f"error: {own}: unknown key `stat` in the manifest; did you mean `state`?\n"
-        f"error: {own}: `state` is missing in the manifest\n"
+        f"error: {own}:1:1: `state` is missing\nerror: {own}:8:1: unknown key 'stat'\n  hint: did you mean `state`?\n"
     )
 
 

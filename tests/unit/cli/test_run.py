@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
@@ -215,7 +214,7 @@ def test_an_agent_that_cannot_resume_does_not_start(
     empty_project: Path, started: list[Path], ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask("init", AGENTS[0])
-    manifest = replace(load_manifest(data_root() / "templates", AGENTS[0]), resume=())
+    manifest = load_manifest(data_root() / "templates", AGENTS[0]).model_copy(update={"resume": ()})
     monkeypatch.setattr(module, "load_manifest", lambda _agent: manifest)
     answer = ask("run", "--resume")
     what = f"error: --resume: {AGENTS[0]} cannot continue its last session\n"

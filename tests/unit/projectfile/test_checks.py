@@ -3,7 +3,7 @@ import re
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from agent_sandbox.projectfile.checks import TEXT, matching, require_text
+from agent_sandbox.policyfile.parse.checking import TEXT, matching, require_text
 from table_tests import each
 
 

@@ -47,7 +47,7 @@ def test_the_editor_runs_the_setup_script_after_the_container_is_ready() -> None
 def test_an_editor_gets_its_settings_and_the_agents_extensions(
     ide: Ide, extensions: dict[str, tuple[str, ...]], expected: dict[str, Any] | None
 ) -> None:
-    manifest = replace(MANIFEST, editor=extensions)
+    manifest = MANIFEST.model_copy(update={"editor": extensions})
     assert devcontainer_document(Agents((manifest,)), replace(WORKSPACE, ide=ide)).get("customizations") == expected
 
 

@@ -1,5 +1,4 @@
 import pytest
-from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents
@@ -70,9 +69,8 @@ def test_the_declared_volumes_are_exactly_the_mounted_volumes(stack: Stack) -> N
 
 
 def test_agents_have_separate_state_volumes(stack: Stack) -> None:
-    other = build_stack(
-        Agents((replace(MANIFEST, name="other"),)), WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1")
-    )
+    agents = Agents((MANIFEST.model_copy(update={"name": "other"}),))
+    other = build_stack(agents, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
     alone = {volume.name for volume in stack.volumes} - {volume.name for volume in other.volumes}
     assert alone == {f"{stack.name}_state-claude", f"{stack.name}_local-claude"}
 

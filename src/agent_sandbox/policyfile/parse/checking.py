@@ -3,46 +3,35 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails, PydanticCustomError, PydanticKnownError
 
-from agent_sandbox.policy.compiler.layer import Location
-from agent_sandbox.policy.file.spec import MODELS, RESERVED_KEYS, PolicySpec
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.parse.aliases import known_elsewhere, service_called, service_meant
 from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED
 from agent_sandbox.policyfile.text.document import Document, Place
 from agent_sandbox.problems import Problem, UserError
 
+if TYPE_CHECKING:
+    from agent_sandbox.policy.compiler.layer import Location
+
+TEXT = WithJsonSchema({"type": "string"})
 Words = tuple[str, str]
 type Describe = Callable[[ErrorDetails], Words]
-# Hints for keys without a short form, and for keys that belong elsewhere.
+# Hints for keys without a short form.
 LONG_FORMS = {
     "path": "write `path: {prefix: /v1/}`",
     "tests": "write `- allow: GET https://example.com/`",
     "mounts": "write `- {path: ../shared-lib}`",
 }
-BELONGS = {
-    ("domains", "name"): "services go under `services`",
-    ("settings", "engine"): "`http1` chooses which clients get HTTP/1.1",
-    ("rules", "paths"): "a rule has one path: `path: {glob: /v1/**}`",
-}
 # Values that a setting no longer takes, by place.
-REMOVED: Mapping[Location, Words] = {
+REMOVED: "Mapping[Location, Words]" = {
     ("settings", "http1", "mitmproxy"): (
         "`http1: mitmproxy` is no longer supported: mitmproxy serves only HTTP/2",
         "remove it, or write the default, `http1: auto`",
     ),
-}
-# Conditions of a rule, as people write them directly into an entry.
-CONDITIONS = {
-    **dict.fromkeys(("method", "methods"), "methods: [GET]"),
-    **dict.fromkeys(("path", "paths"), "path: {glob: /v1/**}"),
-    **dict.fromkeys(("scheme", "schemes"), "schemes: [https]"),
-    "query": "query: {exact: {a: b}}",
-    "headers": "headers: {accept: text/html}",
 }
 EVERY_METHOD = frozenset({"*", "all", "any"})
 NO_METHODS = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
@@ -53,17 +42,6 @@ ELSEWHERE = (
 MAX_PROBLEMS = 100
 # A word that a hint can repeat without quoting.
 ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
-
-
-def check_document(
-    document: Document, *, file: str, services: Collection[str], model: type[PolicySpec] = PolicySpec
-) -> PolicySpec:
-    """Return the spec, or raise UserError with every problem of the YAML and of the policy.
-
-    `services` are the known names; if it is a mapping to layers, the options of services are checked as well.
-    """
-    context = {"services": services, "called": service_called}
-    return validated(document, file=file, model=model, context=context, words=WORDS)
 
 
 def validated[M: BaseModel](
@@ -90,6 +68,29 @@ def validated[M: BaseModel](
     raise bounded(UserError(sorted(set(problems), key=_by_place)))
 
 
+def invalid(what: str, hint: str = "", at: tuple[str | int, ...] = ()) -> PydanticCustomError:
+    """Return the error for a value that does not fit."""
+    return PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": at})
+
+
+def require_text(value: object) -> str:
+    """Return a value that is text; raise an error for any other."""
+    if not isinstance(value, str):
+        raise PydanticKnownError("string_type")
+    return value
+
+
+def matching(pattern: re.Pattern[str], what: str, hint: str) -> PlainValidator:
+    """Return a validator of text that matches the whole pattern."""
+
+    def checked(value: object) -> str:
+        if not pattern.fullmatch(require_text(value)):
+            raise invalid(f"not {what}: {safe_repr(str(value))}", hint)
+        return str(value)
+
+    return PlainValidator(checked)
+
+
 def bounded(error: UserError) -> UserError:
     """Return the error with at most `MAX_PROBLEMS` problems, and how many more there are."""
     hidden = len(error.problems) - MAX_PROBLEMS
@@ -106,16 +107,23 @@ def _problems(
         # A check across several keys names the one at fault in `at`.
         location = (*details["loc"], *details.get("ctx", {}).get("at", ()))
         what, hint = words.get(details["type"], _as_pydantic_says)(details)
-        place = place_of(document, location, is_key=details["type"] == "extra_forbidden")
-        yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)
+        if details["type"] == "extra_forbidden":
+            location = (*location, "[key]")
+        yield Problem(where=where_is(document, file, location), what=what, hint=hint)
 
 
-def place_of(document: Document, location: Location, *, is_key: bool = False) -> Place:
+def where_is(document: Document, file: str, location: "Location") -> str:
+    """Return the file, the line and the column of a part, or of its key if the location ends with `[key]`."""
+    place = place_of(document, location)
+    return f"{file}:{place.line}:{place.column}"
+
+
+def place_of(document: Document, location: "Location") -> Place:
     """Return the place of a part; a part of a short form has the place of the whole."""
     if location[-1:] == ("[key]",):
-        location, is_key = location[:-1], True
-    if is_key and location in document.keys:
-        return document.keys[location]
+        location = location[:-1]
+        if location in document.keys:
+            return document.keys[location]
     while location not in document.places and location:
         location = location[:-1]
     return document.places.get(location, Place(line=1, column=1))
@@ -126,18 +134,8 @@ def _by_place(problem: Problem) -> tuple[int, int, str]:
     return int(line), int(column), problem.what
 
 
-def _unknown_key(details: ErrorDetails) -> Words:
-    *parents, key = details["loc"]
-    if parents[:1] == ["host_services"]:
-        del parents[1:2]  # a name that the user chose, which may equal one of our keys
-    above = _section(parents, MODELS)
-    if (above, str(key)) in RESERVED_KEYS:
-        return f"`{key}` is not supported yet", "remove it: this version would ignore it"
-    hint = BELONGS.get((above, str(key)), "") or _belongs(above, str(key))
-    return f"unknown key {safe_repr(str(key))}", hint or nearest(str(key), list(MODELS[above].model_fields))
-
-
-def _section(parents: Sequence[str | int], models: Mapping[str, type[BaseModel]]) -> str:
+def section_of(parents: Sequence[str | int], models: Mapping[str, type[BaseModel]]) -> str:
+    """Return the name in `models` of the part with these keys above."""
     named = ["", *(str(name) for name in parents if name in models)]
     return "/".join(named[-2:]) if "/".join(named[-2:]) in models else named[-1]
 
@@ -147,18 +145,11 @@ def unknown_key(models: Mapping[str, type[BaseModel]]) -> Describe:
 
     def words(details: ErrorDetails) -> Words:
         *parents, key = details["loc"]
-        known = list(models[_section(parents, models)].model_fields)
+        fields = models[section_of(parents, models)].model_fields
+        known = [field.alias or name for name, field in fields.items()]
         return f"unknown key {safe_repr(str(key))}", nearest(str(key), known)
 
     return words
-
-
-def _belongs(above: str, key: str) -> str:
-    """Return the hint for a condition outside a rule, and for a service outside `services`; empty for other keys."""
-    if above in {"domains", "deny"} and key in CONDITIONS:
-        return f"conditions go into rules: `rules: [{{{CONDITIONS[key]}}}]`"
-    meant = "" if above else service_meant(key)
-    return f"put the service under `services`: `- name: {meant}`" if meant else ""
 
 
 def _unknown_word(details: ErrorDetails) -> Words:
@@ -276,7 +267,6 @@ def nearest_service(word: str, services: Collection[str]) -> str:
 
 
 WORDS: Mapping[str, Describe] = {
-    "extra_forbidden": _unknown_key,
     "word": _unknown_word,
     "invalid_value": _invalid,
     "literal_error": _not_one_of,

@@ -10,7 +10,7 @@ from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.request import Request
-from agent_sandbox.policyfile.parse.checking import check_document
+from agent_sandbox.policyfile.parse.parsing import check_document
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.policytools.explain.explaining import Explanation, answer, explain
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request

@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_sandbox.agents import catalogue
-from agent_sandbox.agents.manifest import AgentManifest, HostRead
+from agent_sandbox.agents.catalogue import HostRead
 from agent_sandbox.agents.pin import VERSION, Pins
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.bounded_json import read_json
@@ -16,6 +17,9 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.files import read_text, write_private
 from agent_sandbox.runtime.host.user_dirs import config_directory
+
+if TYPE_CHECKING:
+    from agent_sandbox.agents.manifest import AgentManifest
 
 OWN = "agents"
 VERSIONS = "versions.json"  # in the state directory, so that `agents` shows them without a request
@@ -51,11 +55,11 @@ def place_of(agent: str) -> str:
 def host_reads() -> tuple[HostRead, ...]:
     """Return the project files from which any agent, started on the host machine, would run something."""
     own = catalogue.known_agents(*own_agents(os.environ))
-    rows = (row for agent in own for row in load_manifest(agent).host_reads)
+    rows = (HostRead(path=row.path, why=row.why) for agent in own for row in load_manifest(agent).host_reads)
     return tuple(dict.fromkeys((*catalogue.host_reads(built_in()), *rows)))
 
 
-def load_manifest(agent: str) -> AgentManifest:
+def load_manifest(agent: str) -> "AgentManifest":
     """Return an agent's manifest, or raise UserError."""
     return catalogue.load_manifest(built_in(), agent, *own_agents(os.environ))
 
@@ -68,7 +72,7 @@ def load_agents(names: Iterable[str], pins: Pins = NO_PINS) -> Agents:
     return Agents(tuple(manifests)).with_pins(pins)
 
 
-def load_manifests(names: Iterable[str]) -> tuple[list[AgentManifest], list[Problem]]:
+def load_manifests(names: Iterable[str]) -> "tuple[list[AgentManifest], list[Problem]]":
     """Return the manifests that can be loaded, and the problems of the others."""
     manifests: list[AgentManifest] = []
     problems: list[Problem] = []

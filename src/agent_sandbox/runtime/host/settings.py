@@ -9,16 +9,18 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.files import problem_of, read_text
 from agent_sandbox.runtime.host.user_dirs import home_directory, state_directory
+
+if TYPE_CHECKING:
+    from agent_sandbox.agents.manifest import AgentManifest
 
 FOLDER = "settings"
 MOST_FILES, MOST_BYTES, MOST_DEPTH, MOST_FILE_BYTES = 500, 4 << 20, 6, 256 << 10
@@ -63,7 +65,7 @@ def user_settings(agents: Agents, environ: Mapping[str, str]) -> Taken:
     return Taken(files=files, left=tuple(left))
 
 
-def _paths(home: Path, manifest: AgentManifest, left: list[str]) -> Iterator[str]:
+def _paths(home: Path, manifest: "AgentManifest", left: list[str]) -> Iterator[str]:
     """Yield the files that a manifest names, those in its directories included."""
     for path in (*manifest.settings.keys, *manifest.settings.files):
         place = home / path
@@ -95,7 +97,7 @@ def _below(home: Path, path: str, left: list[str], depth: int = 1) -> Iterator[s
             yield inner
 
 
-def _text(home: Path, path: str, manifest: AgentManifest, left: list[str]) -> str | None:
+def _text(home: Path, path: str, manifest: "AgentManifest", left: list[str]) -> str | None:
     """Return the text to copy of a file, or None with the reason in `left`."""
     try:
         text = read_text(home, path) or ""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from agent_sandbox.agents.manifest import SLUG, NpmPackage
+from agent_sandbox.agents.fields import SLUG
 from agent_sandbox.agents.pin import Pins
 from agent_sandbox.agents.together import Agents, sentence
 from agent_sandbox.policy.match.injection import VARIABLE
@@ -61,10 +61,10 @@ def unused_pins(pins: Pins, agents: Agents) -> Iterator[str]:
         if pin is None or agent.name in agents.pins:
             continue
         unused = f"agent_versions: {agent.name} {pin.version} is not used"
-        if not isinstance(agent.install, NpmPackage):
+        if agent.install.npm is None:
             yield f"{unused}: only agents from npm can have another version"
-        elif pin.version != agent.install.version:
-            yield f"{unused}: {agent.install.version} comes with agent-sandbox"
+        elif pin.version != agent.version:
+            yield f"{unused}: {agent.version} comes with agent-sandbox"
 
 
 def about_agents(workspace: Workspace, agents: Agents, environ: Mapping[str, str]) -> Iterator[str]:

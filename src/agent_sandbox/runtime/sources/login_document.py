@@ -62,10 +62,11 @@ def for_proxy(login: Login, found: HostLogin | None, *, now: float) -> bytes:
     The time that the token has left counts, not its date: the proxy may be in a virtual machine with another clock.
     """
     document = found.document if found else {}
+    answer = login.refresh.answer if login.refresh else {}
     said: dict[str, object] = {
-        "endpoints": login.endpoints,
+        "endpoints": login.refresh.endpoints if login.refresh else (),
         "begins": {role: _beginning(document, token) for role, token in login.tokens.items()},
-        "answer": {name: _filled(document, text) for name, text in login.answer.items()},
+        "answer": {name: _filled(document, text) for name, text in answer.items()},
     }
     if found:
         said |= {"value": found.access, "lifetime": found.left(now)}
@@ -82,8 +83,8 @@ def for_sandbox(login: Login, found: HostLogin, placeholders: Mapping[str, str],
         value = value_at(found.document, pointer)
         if _is_harmless(value):
             _put(document, pointer, value)
-    if login.unit in PER_SECOND:
-        _put(document, login.expires_at, value_at(found.document, login.expires_at))
+    if login.expires and login.expires.unit in PER_SECOND:
+        _put(document, login.expires.at, value_at(found.document, login.expires.at))
     for role, token in login.tokens.items():
         _put(document, token.at, placeholders[role])
     text = json.dumps(document)
@@ -153,16 +154,17 @@ def _token(document: object, role: str, token: Token) -> None:
 
 
 def _expiry(login: Login, document: object) -> float | None:
-    if not login.expires_at:
+    if login.expires is None:
         return None
-    value = value_at(document, login.expires_at)
-    if login.unit == "jwt":
+    at, unit = login.expires.at, login.expires.unit
+    value = value_at(document, at)
+    if unit == "jwt":
         value = (_claims(value) or {}).get("exp") if isinstance(value, str) else None
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise UnknownShapeError(f"it has no expiry at {login.expires_at}")
-    seconds = value / PER_SECOND.get(login.unit, 1) if abs(value) < LAST * 1000 else LAST + 1
+        raise UnknownShapeError(f"it has no expiry at {at}")
+    seconds = value / PER_SECOND.get(unit, 1) if abs(value) < LAST * 1000 else LAST + 1
     if not 0 <= seconds <= LAST:
-        raise UnknownShapeError(f"the expiry at {login.expires_at} is not a date")
+        raise UnknownShapeError(f"the expiry at {at} is not a date")
     return seconds
 
 

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from agent_sandbox.agents.home import HOME
-from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import Agents
 from agent_sandbox.stack.containers import CLONE, HEALTHY, NOTHING, PROGRAMS, PROTECTED, WORKSPACE
 from agent_sandbox.stack.environment import (
@@ -20,6 +20,9 @@ from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Mount,
 from agent_sandbox.stack.naming import Addresses
 from agent_sandbox.stack.recorded import Access, MountKind
 from agent_sandbox.stack.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_sandbox.agents.manifest import AgentManifest
 
 STATE = "state-"  # with an agent's name, the key of the volume of its first state directory
 LOCAL = "local-"  # with an agent's name, the key of its volume of ~/.local
@@ -158,7 +161,7 @@ def state_volume(agent: str, place: str = "") -> str:
     return f"{STATE}{agent}" + (f".{place.replace('/', '.')}" if place else "")
 
 
-def state_volumes(manifest: AgentManifest) -> dict[str, str]:
+def state_volumes(manifest: "AgentManifest") -> dict[str, str]:
     """Return the state directories below the home directory, by the keys of their volumes."""
     first, *others = manifest.state
     return {state_volume(manifest.name): first, **{state_volume(manifest.name, path): path for path in others}}

@@ -2,7 +2,8 @@ import pytest
 
 from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policy.match.other_protocols import HINT
-from agent_sandbox.policyfile.parse.checking import ELSEWHERE, check_document, nearest
+from agent_sandbox.policyfile.parse.checking import ELSEWHERE, nearest
+from agent_sandbox.policyfile.parse.parsing import check_document
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import UserError
 from table_tests import each

@@ -5,7 +5,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.manifest import Settings
@@ -22,10 +21,8 @@ from agent_sandbox.runtime.host.settings import (
 )
 from table_tests import each
 
-MANIFEST = replace(
-    load_manifest(data_root() / "templates", "claude"),
-    settings=Settings(files=(".claude/CLAUDE.md", ".claude/skills"), keys={".claude/settings.json": ("model",)}),
-)
+SETTINGS = Settings(files=(".claude/CLAUDE.md", ".claude/skills"), keys={".claude/settings.json": ("model",)})
+MANIFEST = load_manifest(data_root() / "templates", "claude").model_copy(update={"settings": SETTINGS})
 AGENTS = Agents((MANIFEST,))
 KEYS = ("model", "language", "apiKeyHelper")
 

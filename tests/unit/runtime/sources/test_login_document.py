@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.agents.login import Login, Token
+from agent_sandbox.agents.login import Expiry, Login, Refresh, Token
 from agent_sandbox.runtime.sources import login_document as subject
 from table_tests import each
 
@@ -15,12 +15,13 @@ LOGIN = Login(
     hosts=("api.test",),
     file=".a/login.json",
     tokens={"access": Token(at="/o/access", begins="sk-oat01-"), "refresh": Token(at="/o/refresh", begins="sk-ort01-")},
-    expires_at="/o/expires",
-    unit="milliseconds",
+    expires=Expiry(at="/o/expires", unit="milliseconds"),
     plan="/o/plan",
     copied=("/o/plan", "/o/scopes", "/o/missing", "/o/object"),
-    endpoints=("https://login.test/token",),
-    answer={"access_token": "{access}", "scope": "{/o/scopes}", "expires_in": "{seconds}"},
+    refresh=Refresh(
+        endpoints=("https://login.test/token",),
+        answer={"access_token": "{access}", "scope": "{/o/scopes}", "expires_in": "{seconds}"},
+    ),
     sign_in=("a", "login"),
 )
 DOCUMENT: dict[str, Any] = {
@@ -47,8 +48,7 @@ JWT = Login(
     hosts=("api.test",),
     file=".b/auth.json",
     tokens={"access": Token(at="/access", claims=("/exp", "/https:~1~1b.test/plan"))},
-    expires_at="/access",
-    unit="jwt",
+    expires=Expiry(at="/access", unit="jwt"),
     sign_in=("b", "login"),
 )
 CLAIMS = {"exp": 2_000_000_000, "email": "me@example.com", "https://b.test": {"plan": "plus", "user": "me"}}

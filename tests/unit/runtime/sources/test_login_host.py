@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.agents.login import Login, Token
+from agent_sandbox.agents.login import Expiry, Login, Token
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.sources import login_host as subject
 from agent_sandbox.runtime.sources.fetch import Host
@@ -23,8 +23,7 @@ LOGIN = Login(
     folder="A_HOME",
     keychain="A credentials",
     tokens={"access": Token(at="/access", begins="sk-")},
-    expires_at="/expires",
-    unit="seconds",
+    expires=Expiry(at="/expires", unit="seconds"),
     renew=("client", "status"),
     sign_in=("client", "login"),
 )

@@ -58,7 +58,7 @@ def test_passes_the_mcp_servers_in_the_form_of_each_agent_that_supports_mcp() ->
         }
     ]
     assert "AGENT_SANDBOX_MCP" not in plain
-    silent = Agents((replace(MANIFEST, mcp=None),))
+    silent = Agents((MANIFEST.model_copy(update={"mcp": None}),))
     assert agent_service("agent:1", WHERE, silent, workspace).environment == plain
 
 
@@ -115,7 +115,7 @@ def test_dotfiles_and_shell_snippets_of_the_user_are_read_only() -> None:
 
 
 def test_variables_of_the_manifest_override_others() -> None:
-    manifest = replace(MANIFEST, env={"NO_PROXY": "mine"})
+    manifest = MANIFEST.model_copy(update={"env": {"NO_PROXY": "mine"}})
     assert agent_service("agent:1", WHERE, Agents((manifest,)), WORKSPACE).environment["NO_PROXY"] == "mine"
 
 
@@ -133,7 +133,7 @@ def test_passes_the_list_of_protected_paths() -> None:
 
 
 def test_each_state_directory_is_a_volume_with_the_agents_name() -> None:
-    manifest = replace(MANIFEST, name="example", state=(".example", ".config/example"))
+    manifest = MANIFEST.model_copy(update={"name": "example", "state": (".example", ".config/example")})
     found = {
         mount.source: mount.target for mount in agent_service("agent:1", WHERE, Agents((manifest,)), WORKSPACE).mounts
     }
