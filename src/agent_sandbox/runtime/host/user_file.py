@@ -6,68 +6,37 @@ outside every project.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.policyfile.text.document import Document, Place, parse_document
+from agent_sandbox.policyfile.parse.checking import WORDS, unknown_key, validated
+from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.program_path import in_project
 
 MOST_BYTES = 1 << 18
 OTHERS_MAY_WRITE = 0o022
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-type Location = tuple[int | str, ...]
+NO_PARTS: Mapping[str, type[BaseModel]] = {}
 
 
 def read_user_file[Spec: BaseModel](
-    file: Path, root: Path, spec: type[Spec], *, parts: type[BaseModel] | None = None
+    file: Path, root: Path, spec: type[Spec], *, parts: Mapping[str, type[BaseModel]] = NO_PARTS
 ) -> tuple[Spec, Document]:
-    """Return the file by its model, and its document. `parts` is the model of the items of its lists.
+    """Return the file by its model, and its document. `parts` are the models of the items of its lists, by key.
 
     Raise UserError for a file that is not valid, or that others could have written.
     """
     document = parse_document(_content(file, root).decode("utf-8", "surrogateescape"), file=str(file))
-    try:
-        return spec.model_validate(document.value), document
-    except ValidationError as error:
-        raise UserError([*document.problems, *_problems(error, document, str(file), (spec, parts))]) from error
-
-
-def _problems(
-    error: ValidationError, document: Document, file: str, models: tuple[type[BaseModel], type[BaseModel] | None]
-) -> Iterator[Problem]:
-    for details in error.errors(include_url=False):
-        location = details["loc"]
-        context = details.get("ctx", {})
-        match details["type"]:
-            case "invalid_value":
-                what, hint = str(context["what"]), str(context["hint"])
-            case "extra_forbidden":
-                keys = ", ".join(_keys(models[0] if len(location) == 1 else models[1] or models[0]))
-                what, hint = f"unknown key {safe_repr(str(location[-1]))}", f"the keys are {keys}"
-            case "missing":
-                what, hint = f"`{location[-1]}` is missing", ""
-            case _:
-                what, hint = details["msg"].lower(), ""
-        is_key = details["type"] == "extra_forbidden"
-        yield Problem(where=place_of(document, location, file, is_key=is_key), what=what, hint=hint)
-
-
-def _keys(model: type[BaseModel]) -> Iterator[str]:
-    return (field.alias or name for name, field in model.model_fields.items())
-
-
-def place_of(document: Document, location: Location, file: str, *, is_key: bool = False) -> str:
-    """Return `FILE:LINE:COLUMN` of a value, or of the next one that contains it."""
-    found = document.keys.get(location) if is_key else None
-    while location and location not in document.places:
-        location = location[:-1]
-    place = found or document.places.get(location, Place(line=1, column=1))
-    return f"{file}:{place.line}:{place.column}"
+    # Where text is expected, a value could be a secret that was written in place of its source.
+    words = {
+        **WORDS,
+        "extra_forbidden": unknown_key({"": spec, **parts}),
+        "string_type": lambda _: ("text expected", ""),
+    }
+    return validated(document, file=str(file), model=spec, context={}, words=words), document
 
 
 def _content(file: Path, root: Path) -> bytes:

@@ -13,9 +13,10 @@ from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import fits
 from agent_sandbox.policy.match.injection import parse_secret_name
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.parse.checking import where_is
 from agent_sandbox.policytools.unset_secrets import single_host
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.user_file import place_of, read_user_file
+from agent_sandbox.runtime.host.user_file import read_user_file
 from agent_sandbox.runtime.sources.recipes import Recipe
 from agent_sandbox.runtime.sources.time_to_live import parse_ttl
 
@@ -53,12 +54,12 @@ def user_recipes(file: Path, root: Path) -> tuple[Recipe, ...]:
 
     Raise UserError for a file that is not valid, or that others could have written.
     """
-    spec, document = read_user_file(file, root, UserRecipesSpec, parts=RecipeSpec)
-    problems = list(document.problems)
+    spec, document = read_user_file(file, root, UserRecipesSpec, parts={"secrets": RecipeSpec})
+    problems: list[Problem] = []
     names = [one.name for one in spec.secrets]
     for number, name in enumerate(names):
         if name in names[:number]:
-            where = place_of(document, ("secrets", number, "name"), str(file))
+            where = where_is(document, str(file), ("secrets", number, "name"))
             problems.append(Problem(where=where, what=f"{name} is here twice", hint="keep one, with all its projects"))
     if problems:
         raise UserError(problems)

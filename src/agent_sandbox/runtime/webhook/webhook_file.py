@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import fits
-from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host.post import EXAMPLE, parse_url
 from agent_sandbox.runtime.host.user_dirs import config_directory
 from agent_sandbox.runtime.host.user_file import read_user_file
@@ -60,7 +59,4 @@ def webhook_file(environ: Mapping[str, str]) -> Path | None:
 
 def read_webhook(file: Path, root: Path) -> WebhookSpec:
     """Return the checked file, for the project in this directory; raise UserError with all problems."""
-    spec, document = read_user_file(file, root, WebhookSpec)
-    if document.problems:
-        raise UserError(document.problems)
-    return spec
+    return read_user_file(file, root, WebhookSpec)[0]

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from agent_sandbox.policyfile.parse.checking import where_is
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.user_file import MOST_BYTES, place_of, read_user_file
+from agent_sandbox.runtime.host.user_file import MOST_BYTES, read_user_file
 
 
 class Part(BaseModel):
@@ -34,21 +35,28 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_reads_a_file_into_its_model_and_finds_the_place_of_a_value(file: Path) -> None:
-    spec, document = read_user_file(file, file.parent.parent / "app", Spec, parts=Part)
+    spec, document = read_user_file(file, file.parent.parent / "app", Spec, parts={"parts": Part})
     assert spec == Spec(parts=[Part(name="a")])
-    assert place_of(document, ("parts", 0, "name"), "F") == "F:2:9"
-    assert place_of(document, ("parts", 0, "other"), "F") == "F:2:3"
-    assert place_of(document, (), "F") == "F:1:1"
+    assert where_is(document, "F", ("parts", 0, "name")) == "F:2:9"
+    assert where_is(document, "F", ("parts", 0, "other")) == "F:2:3"
+    assert where_is(document, "F", ()) == "F:1:1"
 
 
 def test_an_unknown_key_is_reported_with_the_known_ones(file: Path) -> None:
     file.write_text("parts:\n- nmae: a\n  name: b\nother: 1\n")
     with pytest.raises(UserError) as raised:
-        read_user_file(file, file.parent.parent / "app", Spec, parts=Part)
+        read_user_file(file, file.parent.parent / "app", Spec, parts={"parts": Part})
     assert [str(one).removeprefix(f"{file}:") for one in raised.value.problems] == [
-        "2:3: unknown key 'nmae'; the keys are name",
-        "4:1: unknown key 'other'; the keys are parts",
+        "2:3: unknown key 'nmae'; did you mean `name`?",
+        "4:1: unknown key 'other'; known: parts",
     ]
+
+
+def test_text_is_expected_without_repeating_what_may_be_a_secret(file: Path) -> None:
+    file.write_text("parts:\n- name: 123456\n")
+    with pytest.raises(UserError) as raised:
+        read_user_file(file, file.parent.parent / "app", Spec)
+    assert str(raised.value) == f"{file}:2:9: text expected"
 
 
 def test_rejects_a_large_file_and_a_directory(file: Path) -> None:

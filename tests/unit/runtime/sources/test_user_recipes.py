@@ -54,9 +54,9 @@ def test_a_recipe_applies_only_to_the_projects_that_it_names(environ: dict[str, 
 @each(
     ("text", "expected"),
     [
-        ("", ["1:1: input should be a valid dictionary or instance of userrecipesspec"]),
-        ("version: 2", ["1:10: input should be 1"]),
-        ("version: 1\nsecret: []", ["2:1: unknown key 'secret'; the keys are version, secrets"]),
+        ("", ["1:1: `version` is missing"]),
+        ("version: 2", ["1:10: invalid value `2`; write 1"]),
+        ("version: 1\nsecret: []", ["2:1: unknown key 'secret'; did you mean `secrets`?"]),
         (
             (
                 "version: 1\nsecrets:\n"
@@ -69,23 +69,23 @@ def test_a_recipe_applies_only_to_the_projects_that_it_names(environ: dict[str, 
                     "name each host; otherwise any host below it would receive the secret"
                 ),
                 "3:35: 'b c' has characters that are not allowed in a host; write one host, such as `example.com`",
+                "3:52: unknown key 'value'; known: from, hosts, name, projects, ttl",
                 "3:73: not an absolute path: 'app'; write a project's directory: ~/app",
                 (
                     "3:84: not a time to live: '1y'; "
                     "write a number with a unit, such as 30m, 8h or 7d; at least 30s, at most 365d"
                 ),
-                "3:52: unknown key 'value'; the keys are name, hosts, from, projects, ttl",
             ],
         ),
         (
             "version: 1\nsecrets:\n- {name: a, hosts: [], from: '', projects: []}",
             [
-                "3:20: list should have at least 1 item after validation, not 0",
-                "3:30: string should have at least 1 character",
-                "3:44: list should have at least 1 item after validation, not 0",
+                "3:20: List should have at least 1 item after validation, not 0",
+                "3:30: String should have at least 1 character",
+                "3:44: List should have at least 1 item after validation, not 0",
             ],
         ),
-        ("version: 1\nsecrets: [{name: a}]", [f"2:11: `{key}` is missing" for key in ("hosts", "from", "projects")]),
+        ("version: 1\nsecrets: [{name: a}]", [f"2:11: `{key}` is missing" for key in ("from", "hosts", "projects")]),
         (
             "version: 1\nsecrets:\n" + "- {name: a, hosts: [a.test], from: x, projects: [/app]}\n" * 2,
             ["4:10: a is here twice; keep one, with all its projects"],

@@ -41,15 +41,15 @@ def test_reads_url_key_and_include(file: Path, tmp_path: Path) -> None:
 @each(
     ("text", "expected"),
     [
-        ("version: 1", ["1:1: `url` is missing", "1:1: `key` is missing"]),
-        ("{version: 1, url: 1, key: a}", ["1:19: input should be a valid string"]),
+        ("version: 1", ["1:1: `key` is missing", "1:1: `url` is missing"]),
+        ("{version: 1, url: 1, key: a}", ["1:19: text expected"]),
         (
             f"{{version: 1, url: '{URL}', key: a, include: [query]}}",
-            ["1:87: input should be 'path' or 'answers'"],
+            ["1:87: invalid value 'query'; write 'path' or 'answers'"],
         ),
         (
             f"{{version: 1, url: '{URL}', key: a, to: b}}",
-            ["1:77: unknown key 'to'; the keys are version, url, key, include"],
+            ["1:77: unknown key 'to'; known: include, key, url, version"],
         ),
         *(
             (f"{{version: 1, key: a, url: '{url}'}}", [f"1:27: {what}"])
