@@ -21,7 +21,6 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.host.user_dirs import private_cache
-from agent_sandbox.runtime.project.documents import FOLDER as DOCUMENTS
 from agent_sandbox.runtime.project.installed import images_of, trusted_projects
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.stack_list import is_gone, orphans, without_directory
@@ -156,15 +155,11 @@ def _stacks(driver: Driver, gone: Collection[StackFound]) -> dict[str, int | Non
 
 
 def _cache(environ: Mapping[str, str]) -> dict[Path, int]:
-    """Return the files of our cache; a link is one of them, and none is followed. An agent could have put it there.
-
-    Cached stack files are left out: they are few and small, and this command has just used those of all projects.
-    """
+    """Return the files of our cache; a link is one of them, and none is followed. An agent could have put it there."""
     folder, found = private_cache(environ), dict[Path, int]()
     if folder is None or folder.is_symlink():
         return found
-    for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != DOCUMENTS]
+    for root, _, names in os.walk(folder):
         for path in (Path(root, name) for name in names):
             with suppress(FileNotFoundError):
                 found[path] = path.lstat().st_size
