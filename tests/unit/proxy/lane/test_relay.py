@@ -23,7 +23,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.http1_head import Body
 from agent_sandbox.proxy.wire.http1_head import ResponseHead as ReadHead
 from agent_sandbox.proxy.wire.message import ResponseHead
-from lane_stage import GET, OK, SECONDS, LaneStage, ReturnsNothing, until
+from lane_stage import GET, OK, SECONDS, LaneStage, until
 from layer_harness import LetThrough, With
 from packing import PACK
 
@@ -213,11 +213,6 @@ async def test_a_response_that_exceeds_a_budget_later_is_cut_off(stage: Stage) -
         on.servers[0][1].write(b"!")
         assert await on.get() in (b"", b"reset")
         assert on.notes.exchanges[-1].outcome.cause == "budget"
-
-
-async def test_a_response_that_no_hook_returns_is_not_sent(stage: Stage) -> None:
-    async with stage(ReturnsNothing()) as on:
-        assert (await on.answered(GET, OK, until=b""))[1] in (b"", b"reset")
 
 
 async def test_keeps_sending_a_request_during_its_response_and_stops_at_the_end(stage: Stage) -> None:

@@ -321,6 +321,12 @@ async def test_does_not_share_connections_that_may_be_authenticated(stage: Stage
         assert await on.get(b"\r\n\r\n", reader=on.servers[1][0]) == GET
 
 
+async def test_does_not_share_a_connection_whose_server_authenticates_it(stage: Stage) -> None:
+    async with stage() as on:
+        await on.answered(GET, OK.replace(b"OK\r\n", b"OK\r\nWWW-Authenticate: Negotiate YII=\r\n"))
+        assert len(on.pool) == 0
+
+
 @pytest.mark.parametrize(
     "request_",
     [

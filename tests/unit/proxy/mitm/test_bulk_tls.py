@@ -8,6 +8,7 @@ from mitmproxy.connection import Client, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import Layer
+from mitmproxy.proxy.layers import tls
 from mitmproxy.proxy.tunnel import TunnelState
 from OpenSSL import SSL
 
@@ -123,6 +124,12 @@ def test_sends_all_encrypted_data_in_one_command(ends: Ends) -> None:
     assert isinstance(sent, commands.SendData)
     ends.server.bio_write(sent.data)
     assert b"".join(ends.server.recv(65_536) for _ in range(16)) == BODY
+
+
+def test_install_replaces_mitmproxys_server_tls_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "ServerTLSLayer", tls.ServerTLSLayer)
+    bulk_tls.install()
+    assert tls.ServerTLSLayer is BulkServerTls
 
 
 def test_a_failed_handshake_is_explained_in_our_words(ends: Ends) -> None:
