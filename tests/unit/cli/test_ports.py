@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.ports import ports
+from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.ports import forward as forwarding
 from agent_sandbox.runtime.ports.forward import Forward
 from fake_docker import FakeDocker
@@ -86,10 +87,10 @@ def test_prints_the_address_of_each_port_and_why_forwarding_ended(
     said: str,
 ) -> None:
     async def relayed(
-        argv: tuple[str, ...], _cwd: Path, wanted: tuple[Forward, ...], *, opened: object, refused: object, live: object
+        command: Command, wanted: tuple[Forward, ...], *, opened: object, refused: object, live: object
     ) -> str:
         assert live is None  # there is no terminal
-        assert argv[-4:-1] == ("python3", "-I", "-c")
+        assert command.argv[-4:-1] == ("python3", "-I", "-c")
         assert wanted == (Forward(here=8080, inside=3000), Forward(here=5432, inside=5433, service="db"))
         assert callable(opened)
         assert callable(refused)
