@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.runtime.ports import relay
+from agent_sandbox.features.ports import relay
 from benchmarks.servers import LAB, Server, process
 from benchmarks.table import Ratio, Row
 
@@ -59,7 +59,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listener:
 HOST_SIDE = """
 import asyncio, json, sys
 from pathlib import Path
-from agent_sandbox.runtime.ports.forward import Forward, forward
+from agent_sandbox.features.ports.forward import Forward, forward
 argv, port = json.loads(sys.argv[1]), int(sys.argv[2])
 asyncio.run(forward(argv, Path("/"), [Forward(here=0, inside=port)], opened=lambda one: print(one.here, flush=True)))
 """

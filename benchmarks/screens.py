@@ -33,7 +33,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.watching import connection
+from agent_sandbox.features.watch.watching import connection
 from agent_sandbox.runtime.host import process
 from agent_sandbox.stack.recorded import Owner
 
@@ -51,10 +51,10 @@ bench = Project(root=Path.cwd(), name="bench", agents=(), owner=Owner(), images=
 """
 WATCH = f"""{LOCAL}
 from importlib import import_module
-import_module("agent_sandbox.cli.watch")._on_screen([bench], lambda: [bench], asks=True)
+import_module("agent_sandbox.features.watch.commands.watch")._on_screen([bench], lambda: [bench], asks=True)
 """
 UI = f"""{LOCAL}
-from agent_sandbox.cli.steps.ui.serving import serve
+from agent_sandbox.features.watch.page.serving import serve
 serve([bench], lambda: [bench], asks=True, on_address=lambda address: print(address, flush=True), again=sys.stdin)
 """
 

@@ -1,6 +1,6 @@
 """Problems that a user can fix: where it is, what is wrong, what to do.
 
-Every failure that a user can cause is a `UserError` with all its problems. Only `cli/` prints them.
+Every failure that a user can cause is a `UserError` with all its problems. Only commands print them.
 """
 
 from collections.abc import Iterable

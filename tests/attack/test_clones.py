@@ -17,13 +17,13 @@ from typing import IO
 
 import pytest
 
-from agent_sandbox.cli.diff import difference
+from agent_sandbox.features.clones import checked as checking
+from agent_sandbox.features.clones import fetch as fetching
+from agent_sandbox.features.clones import volume as volumes
+from agent_sandbox.features.clones.checked import Tree, parse_tree
+from agent_sandbox.features.clones.commands.diff import difference
+from agent_sandbox.features.clones.fetch import checked_branches, one_at_a_time
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.clones import checked as checking
-from agent_sandbox.runtime.clones import fetch as fetching
-from agent_sandbox.runtime.clones import volume as volumes
-from agent_sandbox.runtime.clones.checked import Tree, parse_tree
-from agent_sandbox.runtime.clones.fetch import checked_branches, one_at_a_time
 from agent_sandbox.runtime.host.process import Finished
 from clone_worlds import World, commit, git, make_world
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.features.secrets.sources.fetch import Host
+from agent_sandbox.features.secrets.sources.login_document import for_proxy
+from agent_sandbox.features.secrets.sources.login_host import Clock, current_login
 from agent_sandbox.proxy.secrets.login import placeholders_of, put_login
 from agent_sandbox.proxy.secrets.placeholder import key_beside, load_placeholders
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.sources.fetch import Host
-from agent_sandbox.runtime.sources.login_document import for_proxy
-from agent_sandbox.runtime.sources.login_host import Clock, current_login
 from capture_server import ok
 from http2client import ask_over_http2
 from proxy_pair import Pair, start_pair

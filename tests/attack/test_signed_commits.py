@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.secrets.sources.ssh_key import key_on_one_line
 from agent_sandbox.proxy.secrets.placeholder import PROGRAM
 from agent_sandbox.proxy.secrets.store import put_secret
-from agent_sandbox.runtime.sources.ssh_key import key_on_one_line
 from proxy_stand import ProxyProcess, get, read_answer
 
 OWN, ME = "agent-sandbox.internal", "me@example.com"

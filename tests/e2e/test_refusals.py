@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.runtime.refusals import NOT_COUNTED
+from agent_sandbox.features.stack.refusals import NOT_COUNTED
 from engine import run
 from real_stacks import STANDIN_ADDRESS, Project, Projects
 

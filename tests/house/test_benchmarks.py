@@ -8,7 +8,7 @@ import pytest
 from engine import ROOT
 
 # Packages of the product that the proxy image does not have.
-NOT_IN_IMAGE = ("agents", "backends", "cli", "policytools", "render", "runtime", "stack")
+NOT_IN_IMAGE = ("agents", "backends", "cli", "features", "policytools", "render", "runtime", "stack")
 IMPORT = """
 import sys
 from importlib import import_module

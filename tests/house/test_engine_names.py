@@ -23,11 +23,11 @@ ALLOWED = {
     "policy/text.py": "the name of the Docker host; the policy imports nothing of the stack",
     "projectfile/spec.py": "a key of the project file, named after the format of the file",
     "render/editor_files.py": "a key of devcontainer.json, which editors define",
-    "cli/steps/watching/rule_dialog.py": "a method that a screen of Textual has",
+    "features/watch/watching/rule_dialog.py": "a method that a screen of Textual has",
     "runtime/project/trust_snapshot.py": "a key of the trust records on disk",
 }
 # The help of a command is its docstring, and names the command and the file that users see.
-HELP = ("cli/init.py", "cli/up.py")
+HELP = ("features/stack/commands/init.py", "features/stack/commands/up.py")
 
 
 def named_in(text: str) -> Iterator[str]:
@@ -95,7 +95,7 @@ def test_only_the_allowed_modules_name_an_engine() -> None:
 
 
 # Those that make commands, and those that start them.
-STARTING = ("backends/", "runtime/compose/", "runtime/host/", "runtime/ports/forward.py")
+STARTING = ("backends/", "runtime/compose/", "runtime/host/", "features/ports/forward.py")
 
 
 def test_only_what_starts_a_command_reads_its_words() -> None:

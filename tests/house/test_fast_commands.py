@@ -47,9 +47,9 @@ LIMITS = {
 POLICY, AGENTS = "agent_sandbox.policy.engine", "agent_sandbox.agents.manifest"
 ON_A_STACK = {
     ("exec", "true"): (111, NEVER | {POLICY, AGENTS, "jinja2", "concurrent.futures"}),
-    ("proxy", "reload"): (148, NEVER | {POLICY, AGENTS, "jinja2", "concurrent.futures"}),
-    ("status",): (200, PARSED | {"jinja2"}),
-    ("up",): (259, PARSED | {"jinja2", "agent_sandbox.cli.steps.secrets.secret_sources"}),
+    ("proxy", "reload"): (150, NEVER | {POLICY, AGENTS, "jinja2", "concurrent.futures"}),
+    ("status",): (206, PARSED | {"jinja2"}),
+    ("up",): (259, PARSED | {"jinja2", "agent_sandbox.features.secrets.secret_sources"}),
 }
 PROXY = 187  # modules of ours, at its start
 

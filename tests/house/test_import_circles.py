@@ -14,7 +14,7 @@ TREES = {
 }
 # Imports in functions that close a circle, by module. This list may only get shorter.
 KNOWN = {
-    "agent_sandbox.cli.steps.execute": "agent_sandbox.cli.steps.on_terminal.session",
+    "agent_sandbox.features.stack.execute": "agent_sandbox.features.session.on_terminal.session",
     "agent_sandbox.policy.http.graphql_operation": "agent_sandbox.policy.http.graphql_confinement",
     "agent_sandbox.runtime.compose.checks.host": "agent_sandbox.runtime.compose.checks.table",
     "agent_sandbox.runtime.init.project_file": "agent_sandbox.runtime.init.project_edit",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_sandbox.cli.init import init
+from agent_sandbox.features.stack.commands.init import init
 from agent_sandbox.render.paths import PROJECT_FILE
 from project_files import FIRST, SECOND
 from run_cli import Ask, ask, empty_project

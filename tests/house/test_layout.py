@@ -142,7 +142,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 # Programs that run in a container with Python's standard library only.
-STDLIB_ONLY = {"runtime/copying", "runtime/ports"}
+STDLIB_ONLY = {"features/copying/tree.py", "features/ports/listeners.py", "features/ports/relay.py"}
 NO_COUNTERPART = {"init", "repr", "compare"}
 
 
@@ -151,7 +151,7 @@ def data_classes() -> list[tuple[str, ast.ClassDef]]:
     return [
         (str(path.relative_to(PACKAGE)), node)
         for path in MODULES
-        if str(path.relative_to(PACKAGE).parent) not in STDLIB_ONLY
+        if str(path.relative_to(PACKAGE)) not in STDLIB_ONLY
         for node in nodes(path)
         if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list)
     ]

@@ -16,8 +16,8 @@ import pytest
 
 from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps import clones
-from agent_sandbox.runtime.clones.fetch import (
+from agent_sandbox.features.clones import clones
+from agent_sandbox.features.clones.fetch import (
     MOST_BYTES,
     Branch,
     CloneStatus,
@@ -25,10 +25,10 @@ from agent_sandbox.runtime.clones.fetch import (
     read_status,
     write_branches,
 )
-from agent_sandbox.runtime.clones.fetched import Fetched
-from agent_sandbox.runtime.clones.host_repository import HEADS, HostRepository, open_repository, start_of
-from agent_sandbox.runtime.clones.listing import Listing
-from agent_sandbox.runtime.clones.volume import CloneVolume
+from agent_sandbox.features.clones.fetched import Fetched
+from agent_sandbox.features.clones.host_repository import HEADS, HostRepository, open_repository, start_of
+from agent_sandbox.features.clones.listing import Listing
+from agent_sandbox.features.clones.volume import CloneVolume
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.protocol import Driver

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from agent_sandbox.cli.steps.ui.app import Answers, Server, StackApi
-from agent_sandbox.cli.steps.ui.feed import Feed
-from agent_sandbox.cli.steps.ui.guard import ADDRESS
-from agent_sandbox.cli.steps.ui.serving import web_server
-from agent_sandbox.cli.steps.ui.sessions import Sessions
-from agent_sandbox.cli.steps.ui.today import Today
-from agent_sandbox.cli.steps.watching.connection import HOUR, SCOPES
-from agent_sandbox.cli.steps.watching.rules import Rules
+from agent_sandbox.features.watch.page.app import Answers, Server, StackApi
+from agent_sandbox.features.watch.page.feed import Feed
+from agent_sandbox.features.watch.page.guard import ADDRESS
+from agent_sandbox.features.watch.page.serving import web_server
+from agent_sandbox.features.watch.page.sessions import Sessions
+from agent_sandbox.features.watch.page.today import Today
+from agent_sandbox.features.watch.watching.connection import HOUR, SCOPES
+from agent_sandbox.features.watch.watching.rules import Rules
 from agent_sandbox.runtime.proxy.reports import Grant, Question, Report, State, read_report
 from watching import RecordedPorts
 

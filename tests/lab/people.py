@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent_sandbox.cli.steps.watching.connection import SETTLE_SECONDS
+from agent_sandbox.features.watch.watching.connection import SETTLE_SECONDS
 from chromium import Chromium
 from real_stacks import Project
 from tmux import Tmux

@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.cli.steps.trust_gate import checked_in_root, current_settings, remember
+from agent_sandbox.features.trust.trust_gate import checked_in_root, current_settings, remember
 from agent_sandbox.runtime.project.trust_store import open_store
 from certificates import make_authority
 from engine import ROOT, CommandError, agent_sandbox, run

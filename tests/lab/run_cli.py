@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.__main__ import main
-from agent_sandbox.cli.steps import missing_parts
+from agent_sandbox.features.doctor import missing_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

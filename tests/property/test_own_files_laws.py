@@ -12,8 +12,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agent_sandbox.cli.policy.suggest import load_declined, save_declined
-from agent_sandbox.cli.steps.service_images import record_digests, recorded_digests
+from agent_sandbox.features.policy.commands.suggest import load_declined, save_declined
+from agent_sandbox.features.review.changes import Baseline, Reviewed, load_baseline, save_baseline
+from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
+from agent_sandbox.features.stack.service_images import record_digests, recorded_digests
+from agent_sandbox.features.watch.webhook_outcome import Failure, last_failure, save_failure
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached
@@ -31,9 +34,6 @@ from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, sav
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.snapshot import record, recorded
-from agent_sandbox.runtime.review.changes import Baseline, Reviewed, load_baseline, save_baseline
-from agent_sandbox.runtime.sources.recipes import Recipe, recipes_of
-from agent_sandbox.runtime.webhook.outcome import Failure, last_failure, save_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
+from agent_sandbox.features.trust.reach_diff import NOTHING, widens
 from agent_sandbox.policy import Effect, Request
-from agent_sandbox.runtime.trust.reach_diff import NOTHING, widens
 from policy_strategies import Entry, effect, policy, requests, specs
 
 

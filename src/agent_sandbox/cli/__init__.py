@@ -1,1 +1,1 @@
-"""The command line: one file per command, which parses arguments, calls `runtime` and prints."""
+"""The command line: the table of commands, what parses them and turns errors into exit codes, and output."""

@@ -1,13 +1,16 @@
 """The table of commands: each name with its one line of help.
 
-The module follows from the name: `policy check` is the function `check` in `cli/policy/check.py`. So `--help` and
-completion need only this table, and a command imports no other command.
+The module follows from the name and `ROOMS`: `policy check` is the function `check` in
+`features/policy/commands/check.py`. So `--help` and completion need only these tables, and no command imports another.
 """
 
 from collections.abc import Sequence
 from importlib import import_module
 from keyword import iskeyword
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 PROGRAM = "agent-sandbox"
 SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reaches only what policy.yaml allows."
@@ -102,6 +105,42 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 
+# The room of each command or group, below `features/`.
+ROOMS: dict[str, str] = {
+    "agents": "stack",
+    "build": "stack",
+    "cp": "copying",
+    "destroy": "stack",
+    "diff": "clones",
+    "doctor": "doctor",
+    "down": "stack",
+    "exec": "session",
+    "fetch": "clones",
+    "init": "stack",
+    "login": "secrets",
+    "logs": "traffic",
+    "ls": "stack",
+    "policy": "policy",
+    "ports": "ports",
+    "project": "stack",
+    "proxy": "proxy",
+    "prune": "stack",
+    "review": "review",
+    "run": "session",
+    "secret": "secrets",
+    "shell": "session",
+    "status": "stack",
+    "traffic": "traffic",
+    "trust": "trust",
+    "ui": "watch",
+    "up": "stack",
+    "update": "stack",
+    "usage": "usage",
+    "verify": "doctor",
+    "version": "doctor",
+    "watch": "watch",
+}
+
 # The default commands of groups: `traffic --denied` is `traffic list --denied`.
 DEFAULTS: dict[str, str] = {"traffic": "list"}
 
@@ -180,9 +219,11 @@ def unknown_word(argv: Sequence[str]) -> str | None:
     return None
 
 
-def load(*path: str) -> ModuleType:
-    """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
-    return import_module(".".join(("agent_sandbox.cli", *map(in_python, path))))
+def load(*path: str) -> "ModuleType":
+    """Import the module of one command: `load("policy", "check")` is `features/policy/commands/check.py`."""
+    first, name = path[0], in_python(path[-1])
+    room = f"features.{ROOMS[first]}.commands" if first in ROOMS else "cli"
+    return import_module(f"agent_sandbox.{room}.{name}")
 
 
 def in_python(name: str) -> str:

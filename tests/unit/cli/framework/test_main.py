@@ -16,9 +16,9 @@ from fake_tty import Screen
 
 def answer(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object], *argv: str) -> int:
     """Run `version` as if this function were it."""
-    module = types.ModuleType("agent_sandbox.cli.version")
+    module = types.ModuleType("agent_sandbox.features.doctor.commands.version")
     vars(module)["version"] = function
-    monkeypatch.setitem(sys.modules, "agent_sandbox.cli.version", module)
+    monkeypatch.setitem(sys.modules, "agent_sandbox.features.doctor.commands.version", module)
     return main.run(["version", *argv]) or 0
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
+from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.images import agent_name, base_name, beside_image, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
@@ -26,7 +27,6 @@ from agent_sandbox.runtime.project.installed import (
 from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.recorded import Owner
 from init_project import Init, init

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.place import Helper, Role, Store
 from agent_sandbox.runtime.proxy.control import ask_proxy, ask_socket, read_traffic, tell_secrets
-from agent_sandbox.runtime.stack_list import without_directory
 from agent_sandbox.stack.containers import PROGRAM, SECRETS
 from fake_docker import FakeDocker
 from table_tests import each

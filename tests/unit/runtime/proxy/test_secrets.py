@@ -2,11 +2,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.proxy.control import OTHER
 from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
-from agent_sandbox.runtime.stack_list import without_directory
 from fake_docker import FakeDocker
 
 PROJECT = without_directory("app-1")

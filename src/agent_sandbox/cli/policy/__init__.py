@@ -1,1 +1,0 @@
-"""`agent-sandbox policy ...`: only `suggest` without a file needs the running stack."""

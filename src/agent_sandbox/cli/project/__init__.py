@@ -1,1 +1,0 @@
-"""`agent-sandbox project ...`: the project file, `.devcontainer/sandbox.yaml`."""

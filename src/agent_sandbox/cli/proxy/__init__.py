@@ -1,1 +1,0 @@
-"""`agent-sandbox proxy ...`: control the running proxy, or run one on this machine."""

@@ -1,1 +1,0 @@
-"""`agent-sandbox secret ...`: the secrets that the proxy injects."""

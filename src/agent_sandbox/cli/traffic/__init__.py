@@ -1,1 +1,0 @@
-"""`agent-sandbox traffic`: search and export the audit log."""

@@ -1,0 +1,1 @@
+"""One file per command: it parses arguments, calls the steps and prints."""

@@ -1,0 +1,1 @@
+"""Check, explain, test and change what the agent may reach."""

@@ -1,0 +1,1 @@
+"""Control the running proxy, or run one on this machine."""

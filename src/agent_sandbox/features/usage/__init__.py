@@ -1,0 +1,1 @@
+"""The tokens that agents used, and the sizes of what they keep."""

@@ -1,1 +1,0 @@
-"""`agent-sandbox doctor`: a table of small checks, each a function that returns a result."""

@@ -1,1 +1,0 @@
-"""Search the audit log: filters, totals by host, and other formats. Text in, values out."""

@@ -1,1 +1,0 @@
-"""The user's webhook: its file, and whether the last message arrived."""

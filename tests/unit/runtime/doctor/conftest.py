@@ -1,3 +1,0 @@
-from fake_docker import docker
-
-__all__ = ["docker"]
