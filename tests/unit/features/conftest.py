@@ -16,9 +16,10 @@ from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.stack.containers import SESSION
 from fake_docker import FakeDocker, docker
 from fake_stack import trust
+from in_memory import repositories_in_memory
 from run_cli import ask, empty_project
 
-__all__ = ["ask", "docker", "empty_project", "project", "up_to_date"]
+__all__ = ["ask", "docker", "empty_project", "project", "repositories_in_memory", "up_to_date"]
 
 AGENT = known_agents(data_root() / "templates")[0]
 IMAGE = agent_name((AGENT,), Owner())
