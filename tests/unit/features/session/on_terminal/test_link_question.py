@@ -191,7 +191,7 @@ while head := sys.stdin.buffer.read(HEAD.size):
 """
 
 
-@pytest.mark.parametrize(("longest", "grace", "asks"), [(600, 1, True), (0.01, 600, False)])
+@pytest.mark.parametrize(("longest", "grace", "asks"), [(600, 0.01, True), (0.01, 600, False)])
 def test_the_port_of_the_answer_closes_after_it_and_if_none_comes(
     browser: Callable[[str], Browser],
     pages: list[str],
