@@ -16,7 +16,7 @@ ALONE = (
     *("--security-opt", "no-new-privileges", "--env", "HOME=/nonexistent", "--user"),
 )
 NOBODY = "65534:65534"
-# Of one that reads what an agent wrote. Without `--init`, its program would ignore the signal that ends it.
+# It may read what an agent wrote. Without `--init`, its program would ignore the signal that ends it.
 BOUNDS = ("--init", "--pids-limit", "256", "--tmpfs", "/tmp:size=64m,mode=1777")  # noqa: S108 - a container's
 IN_MEMORY = "size=512m,mode=1777"
 
@@ -84,8 +84,7 @@ def _alone(helper: Helper, argv: tuple[str, ...], env: Mapping[str, str], user: 
         yield from ("--env", f"HOME={helper.home}", "--tmpfs", f"{helper.home}:{IN_MEMORY}")
     for store in helper.stores:
         yield from ("--mount", _mount(store, helper.project.name))
-    if helper.stores:
-        yield from (*BOUNDS, "--memory", helper.memory, "--memory-swap", helper.memory)
+    yield from (*BOUNDS, "--memory", helper.memory, "--memory-swap", helper.memory)
     if helper.directory:
         yield from ("--workdir", helper.directory)
     yield from ("--entrypoint", program, helper.image, *arguments)

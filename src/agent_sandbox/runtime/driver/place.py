@@ -28,7 +28,7 @@ class Store(Struct, frozen=True, kw_only=True):
 class Helper(Struct, frozen=True, kw_only=True):
     """A temporary container of an image: it reaches nothing, and changes nothing but the stores that it writes.
 
-    It runs whether the stack does or not. `home` is a directory in memory, `memory` the most that it uses with stores.
+    It runs whether the stack does or not. `home` is a directory in memory, `memory` the most that it uses.
     """
 
     project: Project

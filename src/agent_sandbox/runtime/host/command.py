@@ -2,8 +2,8 @@
 
 import shlex
 import subprocess
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, override
 
@@ -47,6 +47,8 @@ class Command(Struct, frozen=True, kw_only=True):
         with self.required():
             return attached.run_attached(self.argv, cwd=self.cwd, pass_signal=pass_signal.argv, on_output=on_output)
 
-    def piped(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    @contextmanager
+    def piped(self) -> Iterator[subprocess.Popen[bytes]]:
         """Run it with a pipe for each of stdin, stdout and stderr, and end it if the block raises."""
-        return process.piped(self.argv, cwd=self.cwd)
+        with self.required(), process.piped(self.argv, cwd=self.cwd) as child:
+            yield child

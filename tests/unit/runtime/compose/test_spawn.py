@@ -47,7 +47,10 @@ HELPER = Helper(project=PROJECT, image="image:1")
         (
             HELPER,
             {},
-            ("docker", "run", *ALONE, "--user", "65534:65534", "--entrypoint", "zsh", "image:1", "-l"),
+            (
+                *("docker", "run", *ALONE, "--user", "65534:65534", *BOUNDS, "--memory", "1g", "--memory-swap", "1g"),
+                *("--entrypoint", "zsh", "image:1", "-l"),
+            ),
         ),
         (
             replace(HELPER, stores=(SHELF, WRITTEN), home="/h", memory="4g", directory="/w"),
