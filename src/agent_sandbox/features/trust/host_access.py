@@ -7,9 +7,10 @@ from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.formats import jsonc
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED
 from agent_sandbox.render.shared import odd_keys
-from agent_sandbox.runtime.project.documents import mapping, read_document
+from agent_sandbox.runtime.project.documents import mapping
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
@@ -83,7 +84,7 @@ def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _document(standing: Standing, path: str) -> Mapping[str, Any]:
-    return mapping(read_document(standing.files[path], file=str(standing.root / path)))
+    return mapping(load_foreign(standing.files[path], file=str(standing.root / path)))
 
 
 def _mounts(document: Mapping[str, Any]) -> Iterator[str]:

@@ -1,11 +1,7 @@
-"""YAML files that an agent or a repository could have written, with every scalar as text."""
+"""Parts of YAML files that an agent or a repository could have written, with every scalar as text."""
 
 from collections.abc import Mapping
 from typing import Any
-
-from agent_sandbox.render.formats.foreign import load_foreign
-
-read_document = load_foreign
 
 
 def mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a part of such a document

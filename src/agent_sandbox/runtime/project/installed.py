@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import OURS, Image, base_name, images_for, project_images
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.render.paths import PROJECT_FILE, RECORD, STACK
+from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import (
     additions_in,
@@ -155,8 +156,11 @@ def _require_stack(root: Path | None, cwd: Path) -> Path:
 
 
 def read_project(root: Path) -> Project:
-    """Return the project as its own files describe it."""
-    return parse_project(root, record_files(root) | project_files(root), files=stack_files(root, STACK_FILE))
+    """Return the project as its own files describe it; a record counts only if it is the one that the user trusts."""
+    texts, trusted = record_files(root), open_store(os.environ).load(root)
+    if trusted is None or texts.get(RECORD) != trusted.files.get(RECORD):
+        texts.pop(RECORD, None)
+    return parse_project(root, texts | project_files(root), files=stack_files(root, STACK_FILE))
 
 
 def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ...]) -> Project:
@@ -180,7 +184,7 @@ def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ..
 def read_facts(root: Path) -> Facts:
     """Return what the project's stack gives to its containers: the trusted one, which runs, if there is one."""
     trusted = open_store(os.environ).load(root)
-    return facts_said(trusted.files if trusted else record_files(root), root)
+    return facts_said(trusted.files if trusted else {STACK: read_text(root, STACK) or ""}, root)
 
 
 def own_images(project: Project) -> tuple[str, ...]:

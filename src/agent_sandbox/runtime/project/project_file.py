@@ -7,9 +7,9 @@ from typing import Any
 
 from agent_sandbox.images import Additions, Image, beside_image
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import PROJECT_FILE
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.documents import read_document
 from agent_sandbox.stack.engine import BUILD_KEY
 
 FOLDER = Path(PROJECT_FILE).parent
@@ -101,7 +101,7 @@ def _value(text: str, key: str) -> Any:  # noqa: ANN401 - whatever a file says
     if key not in text and "\\" not in text:
         return None
     try:
-        document = read_document(text, file=PROJECT_FILE)
+        document = load_foreign(text, file=PROJECT_FILE)
     except UserError:
         return None  # `init` and `up` report what is wrong with it
     return document.get(key) if isinstance(document, dict) else None

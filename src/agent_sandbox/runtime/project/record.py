@@ -1,7 +1,8 @@
 """The record of a stack: what it is, in a file of ours beside the stack file. It is written and read here alone.
 
 A record holds for one text of the stack file, which it names by its digest. For any other, which the user edited or
-an earlier version wrote, what would run is read from that text: a record never decides against it.
+an earlier version wrote, what would run is read from that text: a record never decides against it. Where the user has
+not agreed to it, a record does not count at all.
 """
 
 import hashlib
@@ -14,15 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Provenance, provenance_of, unix
 from agent_sandbox.render.paths import RECORD, STACK
 from agent_sandbox.render.record import DOTENV_KEY, SETTINGS_KEY, Choices, agents_in, choices_in
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.documents import mapping, read_document
+from agent_sandbox.runtime.project.documents import mapping
 from agent_sandbox.stack.engine import FILE_KIND
 from agent_sandbox.stack.limits import kept, limits
 from agent_sandbox.stack.naming import RECORD as IN_STACK_FILE
@@ -141,11 +143,15 @@ def record_files(root: Path) -> dict[str, str]:
 def require_true(texts: Mapping[str, str], root: Path) -> None:
     """Raise UserError if the record says anything else than the stack file that would run."""
     record = _held(texts, root)
-    if record is None or record == (runs := imported(texts[STACK], root)):
+    if record is None or record == (runs := imported(texts.get(STACK, ""), root)):
         return
-    said, run = ({**to_builtins(one), **to_builtins(one.facts)} for one in (record, runs))
-    wrong = ", ".join(f"`{key}`" for key in said if key != "facts" and said[key] != run[key])
+    keys = (*_differing(record, runs), *_differing(record.facts, runs.facts))
+    wrong = ", ".join(f"`{key}`" for key in dict.fromkeys(keys) if key != "facts")
     raise _refused(root / RECORD, f"says otherwise than {Path(STACK).name} beside it: {wrong}")
+
+
+def _differing(one: Struct, other: Struct) -> tuple[str, ...]:
+    return tuple(key for key in one.__struct_fields__ if getattr(one, key) != getattr(other, key))
 
 
 def imported(text: str, root: Path) -> Record:
@@ -211,7 +217,7 @@ def _digest(text: str) -> str:
 
 @lru_cache(maxsize=4)  # cached: as above
 def _document(text: str, file: Path) -> Mapping[str, Any]:
-    return mapping(read_document(text, file=str(file)))
+    return mapping(load_foreign(text, file=str(file)))
 
 
 def _facts(document: Mapping[str, Any]) -> Facts:

@@ -17,9 +17,10 @@ from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.editor_files import FILES
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, RECORD, SHARED, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
-from agent_sandbox.runtime.project.documents import mapping, read_document
+from agent_sandbox.runtime.project.documents import mapping
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import files_run_by, made_of, project_files
 from agent_sandbox.stack.engine import FILES_VARIABLE, SHARED_FILE
@@ -151,7 +152,7 @@ def _said(policy: str) -> Mapping[str, Any]:
     if len(policy) > MAX_BYTES or not any(key in policy for key in (LIST_KEY, UPSTREAM_KEY, "\\")):
         return {}
     try:
-        return mapping(read_document(policy.removeprefix(MARK), file=POLICY, most=MAX_BYTES))
+        return mapping(load_foreign(policy.removeprefix(MARK), file=POLICY, most=MAX_BYTES))
     except UserError:
         return {}  # the proxy ignores it too
 

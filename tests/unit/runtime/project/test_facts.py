@@ -3,7 +3,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent_sandbox.backends.compose.render import render_stack_file
-from agent_sandbox.runtime.project.documents import read_document
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.runtime.project.facts import facts_in, facts_of
 from agent_sandbox.stack.containers import PROTECTED
 from agent_sandbox.stack.limits import DEFAULT, limits
@@ -85,7 +85,7 @@ def test_a_rendered_compose_file_says_what_its_stack_gives() -> None:
     stack = stack_of(FULL)
     text = render_stack_file(TEMPLATES, stack, AGENTS, FULL)
     facts = facts_of(stack)
-    assert facts_in(read_document(text, file="docker-compose.yml")) == facts
+    assert facts_in(load_foreign(text, file="docker-compose.yml")) == facts
     assert facts == replace(
         facts,
         protected=frozenset({".devcontainer", ".env", "a$b"}),

@@ -281,24 +281,27 @@ def test_rejects_stack_names_that_the_engine_does_not_accept(tmp_path: Path, nam
         find_project(root, cwd=tmp_path)
 
 
-def test_what_commands_know_of_a_trusted_stack_is_what_runs_and_not_what_a_pull_brought(
+def test_what_commands_know_of_a_stack_is_what_runs_and_not_what_a_pulled_record_says(
     tmp_path: Path, init: Init
 ) -> None:
     root = tmp_path / "app"
     init(root)
-    before = read_facts(root)
+    before, project = read_facts(root), find_project(root, cwd=root)
     trust(root)
+    assert read_facts(root) == before
     said = json.loads((root / RECORD).read_text())
+    said["name"] = "other"
     said["facts"]["protected"] = said["facts"]["masked"] = []
     (root / RECORD).write_text(json.dumps(said, indent=2) + "\n")
     assert (read_facts(root), unseen_in(root, os.environ)) == (before, (RECORD,))
     open_store(os.environ).forget(root)
-    assert read_facts(root) == replace(before, protected=frozenset(), masked=frozenset())
+    assert (read_facts(root), find_project(root, cwd=root)) == (before, project)
 
 
-def test_an_untrusted_stack_without_a_record_has_the_facts_of_its_compose_file(tmp_path: Path, init: Init) -> None:
+def test_a_trusted_stack_without_a_record_has_the_facts_of_its_compose_file(tmp_path: Path, init: Init) -> None:
     root = tmp_path / "app"
     init(root)
     before, project = read_facts(root), find_project(root, cwd=root)
     (root / RECORD).unlink()
+    trust(root)
     assert (read_facts(root), find_project(root, cwd=root)) == (before, project)

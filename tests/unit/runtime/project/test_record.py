@@ -109,6 +109,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "`in_volume`": lambda said: said["facts"].update(in_volume=True),
     "`images`": lambda said: said["facts"]["images"].pop(),
     "`agents`": lambda said: said.update(agents=["codex"]),
+    "`limits`": lambda said: said.update(limits={"memory": "6g"}),
     "`name`, `owner`": lambda said: said.update(name="other-1", owner={"uid": 0, "gid": 0}),
 }
 
