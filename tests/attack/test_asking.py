@@ -173,6 +173,12 @@ def test_killing_watch_denies_its_open_questions_and_later_requests(hurried: Pai
     assert reason(after).endswith("; nobody was asked, because no `agent-sandbox watch` is running")
 
 
+def empty[T](queue: Queue[T]) -> None:
+    """Forget what has arrived."""
+    while not queue.empty():
+        queue.get()
+
+
 def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     control = f"--control={tmp_path}/state/run/control.sock"
     argv = (sys.executable, "-P", "-m", "agent_sandbox.proxy", "watch", "--answers", control)
@@ -186,7 +192,7 @@ def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pyte
     watching = connection.Connection(without_directory("app-1"), on_report=seen.put, on_lost=lost.put)
 
     def state_with(questions: int) -> State:
-        while not (isinstance(found := seen.get(timeout=300), State) and len(found.questions) == questions):
+        while not (isinstance(found := seen.get(timeout=60), State) and len(found.questions) == questions):
             pass
         return found
 
@@ -200,8 +206,10 @@ def test_watch_reconnects_to_a_restarted_proxy(tmp_path: Path, monkeypatch: pyte
                     (question,) = state_with(1).questions
                     watching.answer_for(question, "once")
                     assert answer.result(30)[0] == 200
+                    empty(lost)  # of what came before the proxy listened
                     end(pair.proxy.process)
                     assert lost.get(timeout=60).endswith(": the proxy does not answer; trying again")
+                    empty(seen)  # or the next round would take an old state for that of the next proxy
         finally:
             watching.end()
         thread.result(20)

@@ -49,6 +49,7 @@ while [ "$#" -gt 0 ]; do
     --user) user=$2; shift ;;
     --entrypoint) program=$2; shift 3; set -- "$program" "$@"; break ;;
     --security-opt | --pull | --network | --cap-drop | --mount | --workdir) shift ;;
+    --pids-limit | --memory | --memory-swap | --tmpfs) shift ;;
     --*|-T) ;;
     *) name=$1; shift; break ;;
   esac
