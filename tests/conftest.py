@@ -71,6 +71,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Find what the tests of a file left open while their file is known, not in the middle of another one's."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--attacks` and `--branches`."""
     parser.addoption("--attacks", action="store_true", help="run the tests that attack/rows.yaml names, and no others")

@@ -119,7 +119,9 @@ async def test_dns_queries_are_answered_by_the_policy(settings: Settings, monkey
     monkeypatch.setattr(subject, "open_entrances", open_entrances)
     settings.policy.write_text("version: 1\ndomains: [a.test]\n")
     async with running(settings):
-        _, writer = await connected(settings)
+        reader, writer = await connected(settings)
+        writer.write(b'{"verb": "status"}\n')
+        await reader.read()  # a connection that nobody has accepted when the proxy ends stays open
         writer.close()
     assert [response.answer[0][0].to_text() for response in responses] == ["127.0.0.1"] * 2
 
