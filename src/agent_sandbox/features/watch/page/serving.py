@@ -1,11 +1,13 @@
 """Serve the page on a random port of 127.0.0.1 until Ctrl-C."""
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import override
 
 import uvicorn
 
@@ -114,6 +116,19 @@ class PageServer(uvicorn.Server):
                 self._over.set()
 
         threading.Thread(target=serve, daemon=True).start()
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close every connection, also those that do not end by themselves."""
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            loop.remove_reader(listener)
+        await asyncio.sleep(0)  # once its server is closed, asyncio leaves a connection open that it has just accepted
+        await super().shutdown(sockets)
+        for connection in self.server_state.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)  # the sockets close in the next turn
 
     def wait(self) -> None:
         """Wait for the server to end. Polls, because a signal to another thread would not end an endless wait."""

@@ -1,7 +1,11 @@
+import asyncio
+import gc
 import socket
+import threading
 from contextlib import suppress
+from typing import Any
 
-from agent_sandbox.features.watch.page.serving import MOST_CONNECTIONS
+from agent_sandbox.features.watch.page.serving import MOST_CONNECTIONS, web_server
 from page_stand import PageStand, open_state, question
 from watching import Answers
 
@@ -16,6 +20,41 @@ def test_ends_while_a_page_is_open() -> None:
         news = stand.news(stand.begin())
         assert next(news)["stacks"][0]["connected"]
     assert [*news] == []
+
+
+def test_closes_connections_that_do_not_end_by_themselves_when_it_ends() -> None:
+    asked = threading.Event()
+
+    async def app(_: object, receive: Any, __: object) -> None:  # noqa: ANN401 - as ASGI has it
+        asked.set()
+        while True:
+            await receive()
+
+    server: Any = web_server(app)  # type: ignore[arg-type]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server.start(listener)
+        with socket.create_connection(listener.getsockname(), timeout=60) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n")
+            assert asked.wait(60)
+            server.end()
+            gc.collect()  # an open one is a warning
+            with suppress(ConnectionResetError):
+                assert client.recv(1) == b""
+
+
+async def test_closes_a_connection_that_was_accepted_as_it_ended() -> None:
+    server: Any = web_server(None)  # type: ignore[arg-type]
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        await server.startup(sockets=[listener])
+        with socket.create_connection(listener.getsockname(), timeout=60) as client:
+            for _ in range(2):  # accepted, but not yet a connection of the server's
+                await asyncio.sleep(0)
+            await server.shutdown(sockets=[listener])
+            gc.collect()  # an open one is a warning
+            with suppress(ConnectionResetError):
+                assert client.recv(1) == b""
 
 
 def test_refuses_connections_beyond_its_limit_and_continues(served: PageStand) -> None:
