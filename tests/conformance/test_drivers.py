@@ -24,9 +24,8 @@ def states(found: Sequence[Container]) -> dict[str, str]:
 
 
 def agent_of(world: World) -> Container:
-    found = world.driver.find(world.project.name, "agent")
+    (found,) = world.driver.observe(world.project.name, "agent")
     assert found in world.driver.observe(world.project.name)
-    assert found is not None
     return found
 
 

@@ -22,8 +22,7 @@ def place(world: World, request: pytest.FixtureRequest) -> Place:
     world.have(**RUNNING)
     if request.param == "helper":
         return Helper(project=world.project, image=world.image)
-    agent = world.driver.find(world.project.name, "agent")
-    assert agent is not None
+    (agent,) = world.driver.observe(world.project.name, "agent")
     return agent if request.param == "container" else Role(project=world.project, service="agent")
 
 
@@ -120,8 +119,7 @@ def shown(command: Command) -> Iterable[bytes]:
 
 def test_a_container_that_is_gone_is_an_error(world: World) -> None:
     world.have(**RUNNING)
-    agent = world.driver.find(world.project.name, "agent")
-    assert agent is not None
+    (agent,) = world.driver.observe(world.project.name, "agent")
     world.have(proxy="healthy", firewall="healthy")
     for place in (agent, Role(project=world.project, service="agent")):
         done = world.driver.spawn(place, "echo", "hi").capture()

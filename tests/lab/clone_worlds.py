@@ -87,17 +87,13 @@ class HereDriver:
         """Have no volume of the project's own stack."""
         return {"volumes": self.volumes}
 
-    def observe(self, _project: str) -> tuple[Container, ...]:
+    def observe(self, _project: str, service: str = "") -> tuple[Container, ...]:
         """Return the containers of the clone's stack."""
-        return self.containers
-
-    def find(self, _project: str, service: str) -> Container | None:
-        """Return the container of a service in the clone's stack."""
-        return next((one for one in self.containers if one.service == service), None)
+        return tuple(one for one in self.containers if service in {"", one.service})
 
     def runs(self, service: str) -> bool:
         """Return whether a container of the clone's stack runs."""
-        return any(one.service == service and one.state == "running" for one in self.containers)
+        return any(one.state == "running" for one in self.observe("", service))
 
     def known_fault(self, _said: str) -> None:
         """Know none."""

@@ -92,16 +92,14 @@ def attach(
 
 def is_running(project: Project, service: str) -> bool:
     """Return whether a container of the project runs."""
-    found = driver().find(project.name, service)
-    return found is not None and found.state == "running"
+    return any(one.state == "running" for one in driver().observe(project.name, service))
 
 
 def require_made(project: Project, service: str) -> Container:
     """Return the container of a service, running or not; raise UserError if it does not exist."""
-    found = driver().find(project.name, service)
-    if found is None:
-        raise UserError([not_running(project)])
-    return found
+    for found in driver().observe(project.name, service):
+        return found
+    raise UserError([not_running(project)])
 
 
 def not_running(project: Project) -> Problem:

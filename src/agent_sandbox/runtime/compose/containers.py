@@ -29,26 +29,22 @@ NONE = {"0", "0g", "-1"}
 NANOSECONDS = 1e9
 
 
-def containers(engine: Engine, project: str) -> tuple[Container, ...]:
-    """Return the project's containers, including stopped ones, in start order."""
+def containers(engine: Engine, project: str, service: str = "") -> tuple[Container, ...]:
+    """Return the project's containers, or those of one service, including stopped ones, in start order.
+
+    Usually one has the name that Compose gives it, so one question is enough. The labels confirm that it is the one.
+    """
+    if service:
+        done = engine.ask("inspect", "--type", "container", f"{project}-{service}-1")
+        wanted = {PROJECT_LABEL: project, SERVICE_LABEL: service}
+        named = read_json(done.out) if done.code == 0 else ()
+        if found := [one for one in named if wanted.items() <= (one["Config"]["Labels"] or {}).items()]:
+            return tuple(map(_container, found))
     ids = engine.answer(
         "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
     )
-    return tuple(sorted(map(_container, _inspected(engine, ids.split())), key=_place))
-
-
-def container_of(engine: Engine, project: str, service: str) -> Container | None:
-    """Return the container of a service, running or not.
-
-    Usually it has the name that Compose gives it, so one question is enough. The labels confirm that it is the one.
-    """
-    done = engine.ask("inspect", "--type", "container", f"{project}-{service}-1")
-    wanted = {PROJECT_LABEL: project, SERVICE_LABEL: service}
-    found = read_json(done.out) if done.code == 0 else ()
-    named = (one for one in found if wanted.items() <= (one["Config"]["Labels"] or {}).items())
-    if container := next(map(_container, named), None):
-        return container
-    return next((one for one in containers(engine, project) if one.service == service), None)
+    listed = sorted(map(_container, _inspected(engine, ids.split())), key=_place)
+    return tuple(one for one in listed if service in {"", one.service})
 
 
 def stacks(engine: Engine) -> tuple[StackFound, ...]:

@@ -9,7 +9,7 @@ from agent_sandbox.backends.plan import Plan
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose import intruders
-from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers, stacks
+from agent_sandbox.runtime.compose.containers import containers, leftovers, stacks
 from agent_sandbox.runtime.compose.engine import DOCKER, Engine
 from agent_sandbox.runtime.compose.faults import known_fault
 from agent_sandbox.runtime.compose.spawn import logs, spawn
@@ -28,13 +28,9 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
     engine: Engine
     planner: ComposePlanner
 
-    def observe(self, project: str) -> tuple[Container, ...]:
-        """List the project's containers."""
-        return containers(self.engine, project)
-
-    def find(self, project: str, service: str) -> Container | None:
-        """Ask for the container by its usual name first, which is faster than listing all."""
-        return container_of(self.engine, project, service)
+    def observe(self, project: str, service: str = "") -> tuple[Container, ...]:
+        """List them by label; ask for one by its usual name first, which is faster."""
+        return containers(self.engine, project, service)
 
     def stacks(self) -> tuple[StackFound, ...]:
         """List compose projects with our images or volumes."""

@@ -32,11 +32,8 @@ class Driver(Protocol):
     def planner(self) -> Planner:
         """The pure planner, whose plans this driver executes."""
 
-    def observe(self, project: str) -> tuple[Container, ...]:
-        """Return the project's containers, including stopped ones, in start order."""
-
-    def find(self, project: str, service: str) -> Container | None:
-        """Return the container of one service of a project, running or not."""
+    def observe(self, project: str, service: str = "") -> tuple[Container, ...]:
+        """Return the project's containers, or those of one service, including stopped ones, in start order."""
 
     def stacks(self) -> tuple[StackFound, ...]:
         """Return every stack of ours that the engine has, of any user, sorted by name."""

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 from agent_sandbox.runtime.compose.containers import _container as from_inspect
-from agent_sandbox.runtime.compose.containers import container_of, containers, leftovers
+from agent_sandbox.runtime.compose.containers import containers, leftovers
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.container import Container
 from fake_docker import FakeDocker
@@ -126,8 +126,7 @@ def labelled(project: str, service: str) -> dict[str, Any]:
 
 def test_finds_the_container_of_a_service_by_its_name_with_one_command(docker: FakeDocker) -> None:
     docker.says("inspect --type container app-1-agent-1", out=json.dumps([labelled("app-1", "agent")]))
-    found = container_of(DOCKER, "app-1", "agent")
-    assert found
+    (found,) = containers(DOCKER, "app-1", "agent")
     assert (found.id, len(docker.calls)) == ("agent-012345", 1)
 
 
@@ -146,5 +145,5 @@ def test_searches_by_label_if_no_container_of_the_service_has_the_usual_name(
     docker.rules.clear()
     docker.says("inspect --type container app-1-agent-1", out=said, code=code).says("ps --all", out="7\n")
     docker.says("inspect --type container 7", out=json.dumps([inspected("agent")]))
-    found = container_of(DOCKER, "app-1", "agent")
-    assert (found and found.id, container_of(DOCKER, "app-1", "proxy")) == ("agent-012345", None)
+    (found,) = containers(DOCKER, "app-1", "agent")
+    assert (found.id, containers(DOCKER, "app-1", "proxy")) == ("agent-012345", ())

@@ -71,11 +71,11 @@ class StackPorts:
         seen: tuple[object, ...] = ()
         while not self._over.is_set():
             with suppress(UserError, OSError):  # the engine does not answer now
-                agent = driver().find(self._project.name, "agent")
-                if agent and agent.state == "running" and (agent.id, agent.started) != seen:
-                    seen, self._agent = (agent.id, agent.started), agent
-                    with suppress(asyncio.CancelledError):
-                        asyncio.run(self._follow())
+                for agent in driver().observe(self._project.name, "agent"):
+                    if agent.state == "running" and (agent.id, agent.started) != seen:
+                        seen, self._agent = (agent.id, agent.started), agent
+                        with suppress(asyncio.CancelledError):
+                            asyncio.run(self._follow())
             self._over.wait(self._seconds)
 
     def end(self) -> None:

@@ -35,15 +35,15 @@ class Stack:
         self.started: list[str] = []
         self.relay = RELAY
         monkeypatch.setattr(reported, "SECONDS", 0)
-        monkeypatch.setattr(module, "driver", lambda: SimpleNamespace(find=self.find))
+        monkeypatch.setattr(module, "driver", lambda: SimpleNamespace(observe=self.observe))
         monkeypatch.setattr(module, "listeners_in", lambda agent: self.step(agent.id, "-c", code))
         monkeypatch.setattr(module, "relay_in", lambda _: self.step("relay", "-I", self.relay))
         self.ports = StackPorts(without_directory("app-1"), self.reports.put, seconds=0.01)
 
-    def find(self, *_: str) -> SimpleNamespace | None:
+    def observe(self, *_: str) -> tuple[SimpleNamespace, ...]:
         """Return the agent container."""
         self.looks.put("look")
-        return self.agent
+        return (self.agent,) if self.agent else ()
 
     def step(self, what: str, *argv: str) -> Command:
         """Record the start of a program, and return it."""
