@@ -157,8 +157,9 @@ def test_reports_a_missing_command_of_the_engine(world: World, monkeypatch: pyte
 
 
 def test_an_unknown_error_is_reported_for_the_attempted_action(world: World) -> None:
-    assert world.driver.known_fault("it broke") is None
+    mine = Problem(where="x", what="mine")
     assert world.driver.explain("it broke", doing="trying").where == "trying"
+    assert world.driver.explain("it broke", doing="trying", otherwise=lambda: mine) == mine
 
 
 def test_checks_have_different_names_and_belong_to_the_engine(world: World) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ from agent_sandbox.features.clones.fetched import Fetched
 from agent_sandbox.features.clones.host_repository import HEADS, HostRepository, open_repository, start_of
 from agent_sandbox.features.clones.listing import Listing
 from agent_sandbox.features.clones.volume import CloneVolume
+from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.place import Place
 from agent_sandbox.runtime.driver.protocol import Driver
@@ -95,8 +96,9 @@ class HereDriver:
         """Return whether a container of the clone's stack runs."""
         return any(one.state == "running" for one in self.observe("", service))
 
-    def known_fault(self, _said: str) -> None:
-        """Know none."""
+    def explain(self, _said: str, *, otherwise: Callable[[], Problem], **_doing: str) -> Problem:
+        """Know no fault."""
+        return otherwise()
 
 
 @dataclass

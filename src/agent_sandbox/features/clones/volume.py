@@ -150,8 +150,8 @@ class CloneVolume(Struct, frozen=True, kw_only=True):
         return command.capture(timeout=seconds, stdin=stdin, into=into, most=most)
 
     def _problem(self, what: str, done: Finished) -> Problem:
-        known = self.driver.known_fault(done.err)
-        return known or Problem(where=self.project.name, what=f"{what}: {last_line(done.err or done.out)}")
+        name, said = self.project.name, last_line(done.err or done.out)
+        return self.driver.explain(done.err, doing=name, otherwise=lambda: Problem(where=name, what=f"{what}: {said}"))
 
 
 def _setting(key: str, value: str) -> str:

@@ -23,10 +23,11 @@ def why_not_up(driver: Driver, project: Project) -> Explain:
     """Return a function that explains a failed start of the project."""
 
     def explain(step: RunCommand, said: str) -> Iterable[Problem]:
-        if known := driver.known_fault(said):
-            return [known]
+        return [driver.explain(said, doing=step.purpose, otherwise=failed_service)]
+
+    def failed_service() -> Problem | None:
         failed = first_failed(driver.observe(project.name))
-        return [_problem(failed, last_words(driver, failed))] if failed else [driver.explain(said, doing=step.purpose)]
+        return _problem(failed, last_words(driver, failed)) if failed else None
 
     return explain
 

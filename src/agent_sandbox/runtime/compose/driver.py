@@ -120,13 +120,9 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
 
         return resumed(self.engine, project, found, tell=tell)
 
-    def known_fault(self, said: str) -> Problem | None:
+    def explain(self, said: str, *, doing: str, otherwise: Callable[[], Problem | None] = lambda: None) -> Problem:
         """Look the output up in the table of faults."""
-        return known_fault(said)
-
-    def explain(self, said: str, *, doing: str) -> Problem:
-        """Look the output up in the table of faults, or quote its last lines."""
-        return self.engine.problem(said, doing=doing)
+        return known_fault(said) or otherwise() or self.engine.problem(said, doing=doing)
 
     def host(self) -> Host:
         """Return the engine's machine; only the doctor needs its checks."""

@@ -98,11 +98,11 @@ class Driver(Protocol):
     def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:
         """Unpause containers and wait for their next health check; return the containers after it."""
 
-    def known_fault(self, said: str) -> Problem | None:
-        """Return the problem that a failed command's output is known to mean, or None."""
+    def explain(self, said: str, *, doing: str, otherwise: Callable[[], Problem | None] = lambda: None) -> Problem:
+        """Return the problem that a failed command's output is known to mean, or what `otherwise` finds.
 
-    def explain(self, said: str, *, doing: str) -> Problem:
-        """Return the known problem, or one with the last lines of the output."""
+        Without either, quote the output's last lines.
+        """
 
     def host(self) -> "Host":
         """Return the machine on which the engine runs, for checks."""

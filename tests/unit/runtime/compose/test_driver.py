@@ -24,8 +24,9 @@ def test_stops_a_container_with_a_timeout_of_two_seconds(docker: FakeDocker) -> 
     assert docker.calls == ["stop --time 2 a1"]
 
 
-def test_known_fault_returns_only_known_faults_and_explain_quotes_others() -> None:
-    known = DRIVER.known_fault("no space left on device")
-    assert (known and known.where, DRIVER.known_fault("it broke")) == ("disk", None)
-    hint = "run agent-sandbox doctor to find the cause"
-    assert DRIVER.explain("it broke\n", doing="up") == Problem(where="up", what="docker failed: it broke", hint=hint)
+def test_explains_a_known_fault_before_what_the_caller_finds_and_quotes_others() -> None:
+    mine = Problem(where="x", what="mine")
+    assert DRIVER.explain("no space left on device", doing="up", otherwise=lambda: mine).where == "disk"
+    assert DRIVER.explain("it broke\n", doing="up", otherwise=lambda: mine) == mine
+    quoted = Problem(where="up", what="docker failed: it broke", hint="run agent-sandbox doctor to find the cause")
+    assert DRIVER.explain("it broke\n", doing="up", otherwise=lambda: None) == quoted
