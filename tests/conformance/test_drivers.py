@@ -85,12 +85,8 @@ def test_lists_the_leftovers_of_a_project_by_kind(world: World) -> None:
     assert (bool(things["containers"]), bool(things["networks"])) == (True, True)
 
 
-def test_an_image_that_does_not_exist_has_no_labels(world: World) -> None:
-    assert world.driver.labels_of(("agent-sandbox/no-such-image:1",)) == {}
-
-
-def test_an_image_that_does_not_exist_has_no_digests(world: World) -> None:
-    assert world.driver.digests_of(("agent-sandbox/no-such-image:1",)) == {}
+def test_images_that_do_not_exist_are_left_out(world: World) -> None:
+    assert world.driver.images(("agent-sandbox/no-such-image:1", "no-such-image:1")) == {}
 
 
 def test_returns_what_a_container_printed(world: World) -> None:

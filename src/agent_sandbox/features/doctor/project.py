@@ -12,7 +12,6 @@ from agent_sandbox.features.secrets.sources.fetch import Host, fetch
 from agent_sandbox.features.stack.refusals import NOT_COUNTED, read_refusals
 from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.features.watch.webhook_outcome import last_failure
-from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
@@ -113,9 +112,9 @@ def _problem_of_key(source: str, root: Path) -> str:
 def images(machine: Machine) -> CheckResult:
     """Check that every image exists and was built from this version's files."""
     wanted = {image.name: image.digest for image in images_of(machine.project)}
-    found = {name: labels.get(DIGEST_LABEL) for name, labels in machine.driver.labels_of(tuple(wanted)).items()}
+    found = machine.driver.images(wanted)
     missing = [name for name in wanted if name not in found]
-    outdated = [name for name in found if found[name] != wanted[name]]
+    outdated = [name for name in found if wanted[name] not in found[name]]
     if missing or outdated:
         states = [f"{name} is missing" for name in missing] + [f"{name} is outdated" for name in outdated]
         return warn("images", ", ".join(states), "agent-sandbox build (agent-sandbox up does it too)")

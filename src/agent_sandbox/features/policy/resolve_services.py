@@ -56,7 +56,7 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
     from agent_sandbox.runtime.project.installed import agent_images  # noqa: PLC0415 - as above
 
     name = agent_images(project)[-1].name
-    if name not in driver().labels_of((name,)):
+    if name not in driver().images((name,)):
         if build is None:
             return None
         execute(backend().build(build), quiet=quiet)

@@ -37,8 +37,8 @@ def secrets_of(project: Project) -> tuple[Held, ...]:
 
 
 def _has_store(project: Project) -> bool:
-    is_built = driver().labels_of((proxy_name(),))
-    return bool(is_built) and f"{project.name}_secrets" in driver().leftovers(project.name)["volumes"]
+    is_built = bool(driver().images((proxy_name(),)))
+    return is_built and f"{project.name}_secrets" in driver().leftovers(project.name)["volumes"]
 
 
 def _build_proxy(project: Project) -> None:

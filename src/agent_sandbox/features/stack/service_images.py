@@ -37,7 +37,7 @@ def prepare_images(project: Project, *, quiet: bool) -> None:
     if not images:
         return
     before = recorded_digests(project.root, os.environ)
-    here = driver().digests_of(tuple(images))
+    here = driver().images(images)
     if changed := [*_changed(images, here, before)]:
         raise UserError(changed)
     for image, services in images.items():
@@ -55,7 +55,7 @@ def record_images(project: Project) -> None:
     if not images:
         return
     before = recorded_digests(project.root, os.environ)
-    now = {image: min(digests) for image, digests in driver().digests_of(tuple(images)).items() if digests}
+    now = {image: min(digests) for image, digests in driver().images(images).items() if digests}
     record_digests(project.root, os.environ, {**now, **{image: before[image] for image in now if image in before}})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.images import DIGEST_LABEL
+from agent_sandbox.images import OURS
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
 from agent_sandbox.runtime.driver.protocol import Driver
@@ -195,6 +195,5 @@ def _current_images(driver: Driver, projects: Iterable[Project]) -> dict[str, bo
         try:
             wanted |= {image.name: image.digest for image in images_of(project)}
         except UserError:  # made by another version: `up` says how to update it
-            wanted |= dict.fromkeys(project.images, "")
-    labels = driver.labels_of(tuple(wanted)) if wanted else {}
-    return {name: found.get(DIGEST_LABEL) == wanted[name] for name, found in labels.items()}
+            wanted |= {name: "" for name in project.images if name.startswith(OURS)}
+    return {name: wanted[name] in digests for name, digests in driver.images(wanted).items()}

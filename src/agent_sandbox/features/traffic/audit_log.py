@@ -51,7 +51,7 @@ def _helper(project: Project, proxy: Container | None) -> Helper:
     if volume not in driver().leftovers(project.name)["volumes"]:
         raise UserError([replace(not_running(project), what="no audit log yet: the stack has not run")])
     image = proxy.image if proxy else proxy_name()
-    if not driver().labels_of((image,)):
+    if not driver().images((image,)):
         what = f"the image {image}, which reads the audit log, is missing"
         option = path_option(project.root, os.environ, cwd=Path.cwd())
         raise UserError([Problem(where=project.name, what=what, hint=f"agent-sandbox build{option}")])

@@ -1,6 +1,6 @@
 """The driver for the engine that is controlled by `docker`."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -66,15 +66,11 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
 
         return own_images(self.engine, leaving=leaving)
 
-    def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
-        """Inspect the images."""
-        return self.engine.labels_of(images)
+    def images(self, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Inspect all of ours at once, and others one by one: two names may mean one image."""
+        from agent_sandbox.runtime.compose.images import images  # noqa: PLC0415 - as above
 
-    def digests_of(self, images: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Inspect the images one by one: two names may mean one image."""
-        from agent_sandbox.runtime.compose.images import digests_of  # noqa: PLC0415 - only for services beside
-
-        return digests_of(self.engine, images)
+        return images(self.engine, names)
 
     def download_size(self, image: str) -> int | None:
         """Ask the registry for the manifest."""

@@ -1,7 +1,7 @@
 """The images on the engine: ours, and those of a registry with their digests and download sizes."""
 
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from agent_sandbox.backends.compose.plan import repository_of
@@ -46,14 +46,19 @@ def _sizes(engine: Engine) -> Mapping[str, int]:
         return {}
 
 
-def digests_of(engine: Engine, images: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Return the digests that registries gave the images that exist."""
-    found = {}
-    for image in images:
+def images(engine: Engine, names: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the images that exist, each with its digests; see `Driver.images`."""
+    names = tuple(names)
+    ours = tuple(name for name in names if name.startswith(OURS))
+    labels = engine.labels_of(ours) if ours else {}
+    found = {name: frozenset(filter(None, [one.get(DIGEST_LABEL)])) for name, one in labels.items()}
+    for image in names:
+        if image in ours:
+            continue
         done = engine.ask("image", "inspect", "--format", FORMAT, "--", image)
         if done.code == 0:
-            names = next(json_lines(f'{{"names": {done.out.strip()}}}'), {}).get("names") or ()
-            found[image] = frozenset(str(name).partition("@")[2] for name in names)
+            said = next(json_lines(f'{{"names": {done.out.strip()}}}'), {}).get("names") or ()
+            found[image] = frozenset(str(name).partition("@")[2] for name in said)
         elif not MISSING.search(done.err):
             raise UserError([engine.problem(done.err, doing="looking for the images")])
     return found

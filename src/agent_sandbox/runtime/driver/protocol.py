@@ -56,11 +56,11 @@ class Driver(Protocol):
         With each, the bytes that it has alone; None: the engine did not say.
         """
 
-    def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
-        """Return the labels of the images that exist."""
+    def images(self, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the images that exist, each with its digests.
 
-    def digests_of(self, images: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Return the digests that registries gave the images that exist; none for an image that was built here."""
+        One of ours has that of the files it was built from; another has those that registries gave, or none.
+        """
 
     def download_size(self, image: str) -> int | None:
         """Return the bytes that pulling an image downloads; None if its registry did not say."""

@@ -37,7 +37,7 @@ def engine(*stacks: StackFound) -> Driver:
     driver = SimpleNamespace(
         stacks=lambda: stacks,
         usage=lambda _found, **_options: Usage(memory=None, disk=None),
-        labels_of=lambda _names: {},
+        images=lambda _names: {},
     )
     return cast("Driver", driver)
 

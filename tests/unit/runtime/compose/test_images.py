@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.engine import DOCKER
-from agent_sandbox.runtime.compose.images import digests_of, download_size, own_images
+from agent_sandbox.runtime.compose.images import download_size, images, own_images
 from fake_docker import FakeDocker
 
 ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
@@ -31,12 +31,18 @@ def test_the_size_is_unknown_if_the_engine_does_not_report_a_valid_size(engine: 
 
 
 def test_returns_the_digests_of_the_images_that_exist(docker: FakeDocker) -> None:
+    built = '{"tags": ["agent-sandbox/a:1"], "labels": {"agent-sandbox.digest": "12"}}\n'
+    unlabelled = '{"tags": ["agent-sandbox/b:1"], "labels": null}\n'
+    docker.says("agent-sandbox/a:1 agent-sandbox/b:1", out=built + unlabelled)
     docker.says("-- db:1", out=f'["db@{ONE}", "mirror/db@{TWO}"]\n').says("-- built:1", out="[]\n")
     docker.says("-- none:1", err="Error response from daemon: No such image: none:1\n", code=1)
-    assert digests_of(DOCKER, ("db:1", "built:1", "none:1")) == {"db:1": {ONE, TWO}, "built:1": frozenset()}
+    others = {"db:1": {ONE, TWO}, "built:1": frozenset()}
+    names = ("db:1", "agent-sandbox/a:1", "built:1", "none:1", "agent-sandbox/b:1")
+    assert images(DOCKER, names) == {**others, "agent-sandbox/a:1": {"12"}, "agent-sandbox/b:1": frozenset()}
+    assert (len(docker.calls), images(DOCKER, ())) == (4, {})
     docker.says("-- other:1", err="Cannot connect to the Docker daemon at unix:///x.sock. Is it?\n", code=1)
     with pytest.raises(UserError, match="the Docker daemon does not answer"):
-        digests_of(DOCKER, ("other:1",))
+        images(DOCKER, ("other:1",))
 
 
 def test_adds_up_the_sizes_of_the_layers_for_this_machine(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:

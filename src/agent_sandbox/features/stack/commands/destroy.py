@@ -67,7 +67,7 @@ def destroy(  # noqa: PLR0913 - each is an option
         return DONE
     things = {**driver().leftovers(project.name), **({"files": marked} if left else {})}
     if images:
-        things["images"] = tuple(driver().labels_of(names))
+        things["images"] = tuple(driver().images(names))
     if not any(things.values()):
         forget_project(project, clone)
         if not quiet:
@@ -133,7 +133,7 @@ def _report_secrets(project: Project) -> None:
 
 
 def _report_images(found: Sequence[str]) -> None:
-    kept = driver().labels_of(found) if found else {}
+    kept = driver().images(found) if found else {}
     for name in found:
         say(f"  {name} {'kept: a container of another project uses it' if name in kept else 'removed'}")
 

@@ -81,7 +81,7 @@ def _remove(found: Prunable, *, quiet: bool) -> tuple[str, ...]:
     for path in found.cache:
         with suppress(OSError):  # another command may have removed or replaced it
             path.unlink()
-    return tuple(driver().labels_of(tuple(found.images))) if found.images else ()
+    return tuple(driver().images(found.images))
 
 
 def _confirmed(found: Prunable) -> bool:

@@ -82,7 +82,7 @@ def usage(
 
 def _build(projects: Mapping[str, Project], stacks: Sequence[StackFound], extra_ca: Path | None) -> Build:
     build = build_of(usage_images(), extra_ca=extra_ca)
-    if build.registries or usage_name() in driver().labels_of((usage_name(),)):
+    if build.registries or usage_name() in driver().images((usage_name(),)):
         return build
     here = this_machine(os.environ)
     inside = (agent_image(projects[stack.name]) for stack in stacks if stack.name in projects)
