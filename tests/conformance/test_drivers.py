@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.plan import RemoveImages, RunCommand
-from agent_sandbox.backends.verbs import Build, Down, Restart, Up
+from agent_sandbox.backends.verbs import Build, Down, Restart, Resume, Stop, Up, Verb
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.driver.container import Container, Intruders
 from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.driver.protocol import Machine, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
 from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.events import Event, Finished, Started, Unneeded
+from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from driver_worlds import World
 
 RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
@@ -27,6 +27,13 @@ def agent_of(world: World) -> Container:
     (found,) = world.driver.observe(world.project.name, "agent")
     assert found in world.driver.observe(world.project.name)
     return found
+
+
+def done(world: World, verb: Verb) -> list[Event]:
+    """Execute a request, and return the events, without what the engine printed."""
+    events: list[Event] = []
+    world.driver.execute(world.driver.planner.plan(world.project, verb), tell=events.append)
+    return [event for event in events if not isinstance(event, Progressed)]
 
 
 def failing(world: World) -> RunCommand:
@@ -64,9 +71,8 @@ def test_a_stopped_container_is_not_ready(world: World) -> None:
 def test_a_paused_container_is_resumed(world: World) -> None:
     world.have(proxy="healthy", firewall="healthy", agent="paused")
     assert agent_of(world).state == "paused"
-    told: list[str] = []
-    world.driver.resume(world.project.name, world.driver.observe(world.project.name), tell=told.append)
-    assert told[0] == "unpausing agent"
+    events = done(world, Resume(containers=(agent_of(world).id,)))
+    assert events == [Started(purpose="unpausing the stack"), Finished(purpose="unpausing the stack")]
 
 
 def test_foreign_containers_are_reported_with_the_command_that_ends_them(world: World) -> None:
@@ -98,7 +104,8 @@ def test_returns_what_a_container_printed(world: World) -> None:
 
 def test_a_container_can_be_stopped(world: World) -> None:
     world.have(**RUNNING)
-    world.driver.stop(agent_of(world), doing="stopping the agent")
+    events = done(world, Stop(service="agent", container=agent_of(world).id))
+    assert events == [Started(purpose="stopping the agent"), Finished(purpose="stopping the agent")]
 
 
 def test_each_plan_of_a_stack_can_be_executed(world: World) -> None:
@@ -110,8 +117,7 @@ def test_each_plan_of_a_stack_can_be_executed(world: World) -> None:
         Restart(service="proxy"),
         Down(),
     ):
-        events: list[Event] = []
-        world.driver.execute(world.driver.planner.plan(world.project, verb), tell=events.append)
+        events = done(world, verb)
         started = [event.purpose for event in events if isinstance(event, Started)]
         assert started == [event.purpose for event in events if isinstance(event, Finished)] != []
         skipped = isinstance(verb, Up) and verb.ready

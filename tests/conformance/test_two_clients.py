@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.backends.verbs import Stop
 from agent_sandbox.stack.naming import network_name
 from driver_worlds import World
 from engine_api import NotLocalError, containers, endpoint, second_client
@@ -92,6 +93,6 @@ def test_stopping_a_container_makes_the_engine_report_its_end(world: World) -> N
     (agent,) = (one for one in world.driver.observe(world.project.name) if one.service == "agent")
     with second_client() as client:
         events = client.events(decode=True, filters={"container": agent.id, "event": ["die"]})
-        world.driver.stop(agent, doing="stopping the agent")
+        world.driver.execute(world.driver.planner.plan(world.project, Stop(service="agent", container=agent.id)))
         assert next(iter(events))["Action"] == "die"
         events.close()

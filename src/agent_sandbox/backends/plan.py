@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Drop, Freshness, Pull, Verb
+from agent_sandbox.backends.verbs import Build, Drop, Freshness, Verb
 from agent_sandbox.filetree import FileTree
 
 
@@ -62,9 +62,6 @@ class Planner(Protocol):
 
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""
-
-    def pull(self, project: Project, verb: Pull) -> Plan:
-        """Return the steps that pull an image by its digest."""
 
     def drop(self, verb: Drop) -> Plan:
         """Return the steps that remove images; they need no project."""

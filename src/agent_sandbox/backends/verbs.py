@@ -77,8 +77,21 @@ class Restart(Struct, frozen=True, kw_only=True):
     service: str
 
 
+class Stop(Struct, frozen=True, kw_only=True):
+    """Stop one container of a service, by its ID, at once if it does not end by itself."""
+
+    service: str
+    container: str
+
+
+class Resume(Struct, frozen=True, kw_only=True):
+    """Unpause these containers, by their IDs."""
+
+    containers: tuple[str, ...]
+
+
 class Create(Struct, frozen=True, kw_only=True):
     """Create the containers, networks and volumes without starting anything."""
 
 
-type Verb = Build | Up | Create | Down | Destroy | Restart
+type Verb = Build | Up | Create | Down | Destroy | Pull | Restart | Resume | Stop

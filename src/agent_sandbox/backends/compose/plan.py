@@ -18,6 +18,8 @@ from agent_sandbox.backends.verbs import (
     Drop,
     Pull,
     Restart,
+    Resume,
+    Stop,
     Up,
     Verb,
 )
@@ -29,6 +31,7 @@ PROJECT_LABEL = "com.docker.compose.project"
 # The first step of `docker compose up`: create containers, and recreate those that differ from their service or image.
 # Only Compose can tell: its hash labels do not equal those of `config --hash`, because it replaces `network_mode`.
 CREATE = ("create", "--no-build", "--remove-orphans")
+STOP_SECONDS = 2
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
 # The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"
@@ -49,22 +52,31 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
                 steps = self.build(verb)
             case Up():
                 remove = ("rm", "--stop", "--force")
-                removed = (self._run(project, f"removing {name}", *remove, name) for name in verb.anew)
+                removed = (self._compose(project, f"removing {name}", *remove, name) for name in verb.anew)
                 # The old containers use their images until the stack has restarted.
                 steps = (*self._images(verb.build), *removed, self._up(project, verb), self._replaced)
             case Create():
-                steps = (self._run(project, "creating the stack", *CREATE),)
+                steps = (self._compose(project, "creating the stack", *CREATE),)
             case Down():
-                steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
+                steps = (self._compose(project, "stopping the stack", "down", "--remove-orphans"),)
             case Destroy():
-                down = self._run(project, "removing the stack", "down", "--remove-orphans", "--volumes")
+                down = self._compose(project, "removing the stack", "down", "--remove-orphans", "--volumes")
                 steps = (down, self._left_volumes(project), *self.drop(Drop(images=verb.images)))
             case Restart():
                 again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", *_wait(), verb.service)
                 steps = (
-                    self._run(project, f"restarting {verb.service}", "restart", verb.service),
-                    self._run(project, f"waiting for {verb.service}", *again),
+                    self._compose(project, f"restarting {verb.service}", "restart", verb.service),
+                    self._compose(project, f"waiting for {verb.service}", *again),
                 )
+            case Pull():
+                name = f"{repository_of(verb.image)}@{verb.digest}"
+                commands = (("pull", "--quiet", name), ("tag", name, verb.image))
+                steps = tuple(self._run(project, f"pulling {verb.image}", *words) for words in commands)
+            case Resume():
+                steps = (self._run(project, "unpausing the stack", "unpause", *verb.containers),)
+            case Stop():
+                words = ("stop", "--time", str(STOP_SECONDS), verb.container)
+                steps = (self._run(project, f"stopping the {verb.service}", *words),)
             case _:
                 assert_never(verb)
         return steps
@@ -110,31 +122,21 @@ class ComposePlanner(Struct, frozen=True, kw_only=True):
 
     def _up(self, project: Project, verb: Up) -> RunCommand:
         which = (*_wait(), *verb.only) if verb.only else ("--remove-orphans", *_wait())
-        step = self._run(project, "starting the stack", "up", "--detach", "--no-build", *which)
+        step = self._compose(project, "starting the stack", "up", "--detach", "--no-build", *which)
         return replace(step, unless_ready=(*self.compose_argv(project), *CREATE)) if verb.ready else step
-
-    def pull(self, project: Project, verb: Pull) -> Plan:
-        """Return the steps that pull an image by its digest."""
-        name = f"{repository_of(verb.image)}@{verb.digest}"
-        commands = (("pull", "--quiet", name), ("tag", name, verb.image))
-        return tuple(
-            RunCommand(
-                argv=(self.program, *command), cwd=project.root, project=project.name, purpose=f"pulling {verb.image}"
-            )
-            for command in commands
-        )
 
     def _left_volumes(self, project: Project) -> RunCommand:
         """Return the step that removes volumes that no file names any more, such as a former agent's."""
         label = f"label={PROJECT_LABEL}={project.name}"
         # `--all`, because they have names.
-        argv = (self.program, "volume", "prune", "--all", "--force", "--filter", label)
-        return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="removing what is left")
+        words = ("volume", "prune", "--all", "--force", "--filter", label)
+        return self._run(project, "removing what is left", *words)
 
-    def _run(self, project: Project, purpose: str, *arguments: str) -> RunCommand:
-        return RunCommand(
-            argv=(*self.compose_argv(project), *arguments), cwd=project.root, project=project.name, purpose=purpose
-        )
+    def _run(self, project: Project, purpose: str, *words: str) -> RunCommand:
+        return RunCommand(argv=(self.program, *words), cwd=project.root, project=project.name, purpose=purpose)
+
+    def _compose(self, project: Project, purpose: str, *words: str) -> RunCommand:
+        return self._run(project, purpose, *self.compose_argv(project)[1:], *words)
 
     def compose_argv(self, project: Project) -> tuple[str, ...]:
         """Return the `docker compose` command for the project, independent of the user's shell settings.

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Sequence
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Stop
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.features.protect.accept_harmless import protect_again, read_settings
-from agent_sandbox.features.stack.execute import driver
+from agent_sandbox.features.stack.execute import backend, driver
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import DOTENV
@@ -47,11 +48,11 @@ def _review_running(project: Project, found: Sequence[Container], inside: Inside
     try:
         _require_confirmation(project, differences)
     except UserError:
-        _stop(found)
+        _stop(project, found)
         raise
     if protect_again(project, found, inside, then, now) == Inside():
         return ()
-    _stop(found)
+    _stop(project, found)
     # What was shown is what will be protected, or it is shown again.
     return inside.lost if read_settings(project, inside.lost) == now else None
 
@@ -87,7 +88,7 @@ def _to_be_seen(
     """Stop the agent; return the paths that changed if it reported no mounts, and all paths to show."""
     expected = {*inside.lost, *then.pending}
     if expected or inside.silent:
-        _stop(found)
+        _stop(project, found)
     changed = unwatched(project.root, then) if inside.silent else ()
     return changed, tuple(sorted(expected.union(changed)))
 
@@ -99,10 +100,10 @@ def _show(differences: Sequence[Rewritten], changed: Sequence[str] = ()) -> None
             say(f"  {printable(line)}")
 
 
-def _stop(found: Sequence[Container]) -> None:
+def _stop(project: Project, found: Sequence[Container]) -> None:
     for container in found:
         if container.service == "agent" and container.state == "running":
-            driver().stop(container, doing="stopping the agent")
+            driver().execute(backend().plan(project, Stop(service="agent", container=container.id)))
 
 
 def _require_confirmation(project: Project, differences: Sequence[Rewritten]) -> None:

@@ -46,7 +46,7 @@ def prepare_images(project: Project, *, quiet: bool) -> None:
         pulled = f"{image}@{before[image]}" if image in before else image
         _ask_about(image, services, driver().download_size(pulled), quiet=quiet)
         if image in before:
-            execute(backend().pull(project, Pull(image=image, digest=before[image])), quiet=quiet)
+            execute(backend().plan(project, Pull(image=image, digest=before[image])), quiet=quiet)
 
 
 def record_images(project: Project) -> None:

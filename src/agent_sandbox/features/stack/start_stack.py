@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Up
+from agent_sandbox.backends.verbs import Build, Resume, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
@@ -94,7 +94,7 @@ def start(
             return DONE
         plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
         if not dry_run and (volumes := read_facts(project.root).volumes):
-            driver().require_disk_limit(volumes)
+            driver().host().require_disk_limit(volumes)
         if dry_run:
             execute(plan, dry_run=True)
             emit_lines(map(str, setup_command(project)))
@@ -235,8 +235,41 @@ def _wait_for_check(
 
 
 def _found(project: Project, *, quiet: bool) -> tuple[Container, ...]:
-    found = driver().observe(project.name)
-    return driver().resume(project.name, found, tell=(lambda _line: None) if quiet else say)
+    return resumed(project, driver().observe(project.name), tell=(lambda _line: None) if quiet else say)
+
+
+def resumed(
+    project: Project,
+    found: Sequence[Container],
+    *,
+    tell: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[Container, ...]:
+    """Unpause the containers, and return the project's once each was checked again.
+
+    The engine calls a paused container `unhealthy` and, after `unpause`, keeps calling it that until the next check is
+    due. Until then, it refuses to start anything that depends on it.
+    """
+    paused = [container for container in found if container.state == "paused"]
+    if paused:
+        tell(f"unpausing {_names(paused)}")
+        plan = backend().plan(project, Resume(containers=tuple(container.id for container in paused)))
+        driver().execute(plan)
+        found = driver().observe(project.name)
+    unchecked = [container for container in found if container.unchecked]
+    if unchecked:
+        tell(f"waiting for the next health check of {_names(unchecked)}, which was paused")
+        # Count polls, not time: after a machine sleeps, the check still gets its chance.
+        for _ in range(int(max(container.check_seconds for container in unchecked) / POLL_SECONDS) + 1):
+            sleep(POLL_SECONDS)
+            found = driver().observe(project.name)
+            if not any(container.unchecked for container in found):
+                break
+    return tuple(found)
+
+
+def _names(found: Sequence[Container]) -> str:
+    return ", ".join(container.service for container in found)
 
 
 def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:

@@ -19,8 +19,6 @@ from agent_sandbox.runtime.driver.protocol import NOTHING, Driver, Explain, Host
 from agent_sandbox.runtime.events import Tell, ignore
 from agent_sandbox.runtime.host.command import Command
 
-STOP_SECONDS = 2
-
 
 class ComposeDriver(Struct, frozen=True, kw_only=True):
     """The driver of one engine; see `Driver` for what each method does."""
@@ -53,12 +51,6 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
     def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
         """List containers, networks and volumes by the project's label."""
         return leftovers(self.engine, project)
-
-    def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
-        """Ask for the engine's storage driver, and inspect the volumes that exist."""
-        from agent_sandbox.runtime.compose.disk_limit import require_disk_limit  # noqa: PLC0415 - few stacks have one
-
-        require_disk_limit(self.engine, volumes)
 
     def own_images(self, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
         """List images by our name and label."""
@@ -100,21 +92,11 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
         """Use `exec` in a running container, and `run` for a temporary one."""
         return spawn(self.engine, self.planner, place, argv, stdin=stdin, tty=tty, env=env, user=user)
 
-    def stop(self, container: Container, *, doing: str) -> None:
-        """Stop the container within two seconds."""
-        self.engine.answer("stop", "--time", str(STOP_SECONDS), container.id, doing=doing)
-
     def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Run a helper container in the agent's namespaces."""
         from agent_sandbox.runtime.compose.reprotect import reprotect  # noqa: PLC0415 - rarely needed
 
         return reprotect(self.engine, agent, digests)
-
-    def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:
-        """Unpause the containers and poll until each was checked."""
-        from agent_sandbox.runtime.compose.resuming import resumed  # noqa: PLC0415 - as above
-
-        return resumed(self.engine, project, found, tell=tell)
 
     def explain(self, said: str, *, doing: str, otherwise: Callable[[], Problem | None] = lambda: None) -> Problem:
         """Look the output up in the table of faults."""

@@ -47,9 +47,6 @@ class Driver(Protocol):
     def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
         """Return the names of everything that the project has on the engine, by kind."""
 
-    def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
-        """Raise UserError unless the engine can bound a container and these volumes, each by name with its size."""
-
     def own_images(self, *, leaving: Collection[str] = ()) -> dict[str, int | None]:
         """Return our images that no container uses, except containers that are `leaving`, by their ids.
 
@@ -86,17 +83,11 @@ class Driver(Protocol):
         helper. Secrets go to its stdin, never into `argv` or `env`.
         """
 
-    def stop(self, container: Container, *, doing: str) -> None:
-        """Stop a container, at once if it does not end by itself."""
-
     def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Mount these files read-only again in the running agent container if they have the given SHA-256.
 
         Return why that failed, or an empty string. No process in the container ends.
         """
-
-    def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:
-        """Unpause containers and wait for their next health check; return the containers after it."""
 
     def explain(self, said: str, *, doing: str, otherwise: Callable[[], Problem | None] = lambda: None) -> Problem:
         """Return the problem that a failed command's output is known to mean, or what `otherwise` finds.
@@ -105,7 +96,7 @@ class Driver(Protocol):
         """
 
     def host(self) -> "Host":
-        """Return the machine on which the engine runs, for checks."""
+        """Return the machine on which the engine runs, for checks, and for what it can bound."""
 
 
 class Host(Protocol):
@@ -122,6 +113,9 @@ class Host(Protocol):
     @property
     def checks(self) -> "Sequence[Row]":
         """The driver's checks."""
+
+    def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
+        """Raise UserError unless the engine can bound a container and these volumes, each by name with its size."""
 
 
 @dataclass(kw_only=True)

@@ -14,6 +14,8 @@ from agent_sandbox.backends.verbs import (
     Down,
     Freshness,
     Restart,
+    Resume,
+    Stop,
     Up,
 )
 from agent_sandbox.images import Image
@@ -178,6 +180,18 @@ def test_restart_waits_until_the_container_is_ready() -> None:
     assert [step.argv for step in PLANNER.plan(PROJECT, Restart(service="proxy"))] == [
         (*COMPOSE, "restart", "proxy"),
         (*COMPOSE, *again),
+    ]
+
+
+def test_stops_a_container_with_a_timeout_of_two_seconds_and_unpauses_containers() -> None:
+    stop, resume = Stop(service="agent", container="a1"), Resume(containers=("a1", "f2"))
+    steps = [step for verb in (stop, resume) for step in PLANNER.plan(PROJECT, verb)]
+    assert steps == [
+        RunCommand(argv=("docker", *words), cwd=ROOT, project=PROJECT.name, purpose=purpose)
+        for words, purpose in (
+            (("stop", "--time", "2", "a1"), "stopping the agent"),
+            (("unpause", "a1", "f2"), "unpausing the stack"),
+        )
     ]
 
 

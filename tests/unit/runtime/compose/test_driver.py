@@ -18,12 +18,6 @@ def test_lists_intruders_with_the_commands_that_remove_them(docker: FakeDocker) 
     )
 
 
-def test_stops_a_container_with_a_timeout_of_two_seconds(docker: FakeDocker) -> None:
-    docker.says("stop")
-    DRIVER.stop(AGENT, doing="stopping the agent")
-    assert docker.calls == ["stop --time 2 a1"]
-
-
 def test_explains_a_known_fault_before_what_the_caller_finds_and_quotes_others() -> None:
     mine = Problem(where="x", what="mine")
     assert DRIVER.explain("no space left on device", doing="up", otherwise=lambda: mine).where == "disk"

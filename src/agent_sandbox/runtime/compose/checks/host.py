@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.disk_limit import require_disk_limit
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.protocol import Row
 from agent_sandbox.runtime.host.process import Finished
@@ -66,3 +67,7 @@ class EngineHost:
         from agent_sandbox.runtime.compose.checks.table import checks_of  # noqa: PLC0415 - the table imports us
 
         return checks_of(self)
+
+    def require_disk_limit(self, volumes: Mapping[str, str]) -> None:
+        """Ask for the engine's storage driver, and inspect the volumes that exist."""
+        require_disk_limit(self.engine, volumes)

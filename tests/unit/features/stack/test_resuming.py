@@ -1,12 +1,18 @@
+from pathlib import Path
+
 import pytest
 
+from agent_sandbox.backends.project import Project
+from agent_sandbox.features.stack.start_stack import resumed
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.containers import containers
 from agent_sandbox.runtime.compose.engine import DOCKER
-from agent_sandbox.runtime.compose.resuming import resumed
 from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
+
+PROJECT = Project(root=Path("/"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 
 
 def states(found: tuple[Container, ...]) -> dict[str, str]:
@@ -19,7 +25,7 @@ def test_runs_no_further_commands_for_a_stack_that_was_never_paused(docker: Fake
     found = containers(DOCKER, "app-1")
     asked = docker.calls
     told: list[object] = []
-    assert resumed(DOCKER, "app-1", found, tell=told.append, sleep=told.append) == found
+    assert resumed(PROJECT, found, tell=told.append, sleep=told.append) == found
     assert (told, docker.calls) == ([], asked)
 
 
@@ -37,7 +43,7 @@ def test_unpauses_containers_and_waits_for_their_next_health_check(docker: FakeD
             docker.rules.clear()
             with_containers(docker, proxy="healthy", firewall="healthy", agent="healthy")
 
-    resumed_ = resumed(DOCKER, "app-1", found, tell=told.append, sleep=sleep)
+    resumed_ = resumed(PROJECT, found, tell=told.append, sleep=sleep)
     assert states(resumed_) == {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
     assert [call for call in docker.calls if call.startswith("unpause")] == ["unpause firewall0000 agent0000000"]
     assert told == ["unpausing firewall, agent", "waiting for the next health check of firewall, which was paused"]
@@ -47,7 +53,7 @@ def test_unpauses_containers_and_waits_for_their_next_health_check(docker: FakeD
 def test_stops_waiting_when_the_health_check_is_overdue(docker: FakeDocker) -> None:
     with_containers(docker, firewall="unchecked")
     slept: list[float] = []
-    found = resumed(DOCKER, "app-1", containers(DOCKER, "app-1"), tell=lambda _: None, sleep=slept.append)
+    found = resumed(PROJECT, containers(DOCKER, "app-1"), tell=lambda _: None, sleep=slept.append)
     assert states(found) == {"firewall": "not checked since it was paused"}
     assert 35 <= sum(slept) < 37
 
@@ -55,5 +61,5 @@ def test_stops_waiting_when_the_health_check_is_overdue(docker: FakeDocker) -> N
 def test_reports_why_the_engine_did_not_unpause(docker: FakeDocker) -> None:
     with_containers(docker, agent="paused").says("unpause", err="Error response from daemon: frozen\n", code=1)
     with pytest.raises(UserError) as caught:
-        resumed(DOCKER, "app-1", containers(DOCKER, "app-1"), tell=lambda _: None)
+        resumed(PROJECT, containers(DOCKER, "app-1"), tell=lambda _: None)
     assert str(caught.value).startswith("unpausing the stack: docker failed: Error response from daemon: frozen")
