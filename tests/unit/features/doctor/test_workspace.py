@@ -12,6 +12,7 @@ from agent_sandbox.runtime.protect.gaps import MADE
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, REPLACED, SHARING, STRANGER
 from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
+from fake_stack import inspected, with_containers, with_inspected
 from repositories import repository, worktree
 
 COMPOSE = """\
@@ -30,29 +31,22 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_lost_mounts_and_unexpected_networks_and_containers_are_failures(machine: Machine, docker: FakeDocker) -> None:
-    labels = {"com.docker.compose.service": "agent"}
-    agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
-    networks = {"Networks": dict.fromkeys(("app-1_sandbox", "mine"))}
-    owner = {"com.docker.compose.service": "firewall"}
-    firewall = agent | {"Id": "2" * 64, "Config": {"Image": "x", "Labels": owner}, "NetworkSettings": networks}
+    agent, firewall = inspected("agent", "running"), inspected("firewall", "running")
+    firewall["NetworkSettings"] = {"Networks": dict.fromkeys(("app-1_sandbox", "mine"))}
     docker.says("network inspect app-1_sandbox", out='{"9": {"Name": "db"}}')
-    rows = f"{'1' * 64} /agent container:{'2' * 64}\n{'3' * 64} /db container:{'2' * 64}\n"
+    rows = f"{agent['Id']} /agent container:{firewall['Id']}\n{'3' * 64} /db container:{firewall['Id']}\n"
     docker.says("ps --quiet --no-trunc", out="1\n").says("inspect --type container --format", out=rows)
-    docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent, firewall]))
-    docker.says("exec 111111111111", out=".git/config\n", code=1)
+    with_inspected(docker, agent, firewall).says("exec agent0000000", out=".git/config\n", code=1)
     assert list(workspace.mounts(machine)) == [
         fail("mounts", f".git/config: {REPLACED}", LOOK),
-        fail("mounts", CONNECTED, "docker network disconnect mine 222222222222"),
+        fail("mounts", CONNECTED, "docker network disconnect mine firewall0000"),
         fail("mounts", STRANGER, "docker network disconnect app-1_sandbox db"),
         fail("mounts", SHARING, "docker stop db"),
     ]
 
 
 def test_an_agent_container_without_a_network_is_a_failure(machine: Machine, docker: FakeDocker) -> None:
-    labels = {"com.docker.compose.service": "agent"}
-    agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
-    docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent]))
-    docker.says("exec 111111111111", out="the agent has no network\n", code=2)
+    with_containers(docker, agent="running").says("exec agent0000000", out="the agent has no network\n", code=2)
     assert list(workspace.mounts(machine)) == [fail("mounts", "the agent has no network", "agent-sandbox up")]
 
 

@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -17,15 +16,11 @@ from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
+from fake_stack import with_containers
 from fake_tty import Person
 
 CONFIG = ".git/config"
 AGENT = Container(id="agent0000000", service="agent", image="x", state="running")
-INSPECTED = {
-    "Id": AGENT.id,
-    "State": {"Status": "running"},
-    "Config": {"Image": "x", "Labels": {"com.docker.compose.service": "agent"}},
-}
 REPLACED = f"{CONFIG}: replaced on the host machine, so the agent can write it now"
 
 
@@ -184,7 +179,7 @@ def test_an_agent_that_keeps_its_container_from_telling_hides_nothing(
 def test_what_is_lost_when_the_containers_go_is_shown_by_the_next_start(
     repository: Project, docker: FakeDocker
 ) -> None:
-    docker.says("ps --all", out="agent0000000").says("inspect", out=json.dumps([INSPECTED]))
+    with_containers(docker, agent="running")
     docker.says("exec", out=f"{CONFIG}\n", code=1)
     put_off(repository)
     assert recorded(repository.root, os.environ).pending == (CONFIG,)

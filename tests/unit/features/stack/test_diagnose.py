@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,6 +10,7 @@ from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
+from fake_stack import with_containers
 
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 STEP = RunCommand(argv=("docker", "compose", "up"), cwd=Path("/p"), project="app-1", purpose="starting the stack")
@@ -40,12 +40,8 @@ def test_no_container_has_failed_if_all_are_ready() -> None:
 
 
 def test_quotes_the_last_log_lines_of_the_failed_container(docker: FakeDocker) -> None:
-    state = {"Status": "exited", "ExitCode": 1}
-    labels = {"com.docker.compose.service": "firewall"}
-    inspected = [{"Id": "f" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]
-    docker.says("ps --all", out="f\n").says("inspect", out=json.dumps(inspected))
-    docker.says(
-        "logs --tail 15 ffffffffffff", out='locking\n{"decision": "deny"}\n', err="the direct way out is open\n"
+    with_containers(docker, firewall="exited").says(
+        "logs --tail 15 firewall0000", out='locking\n{"decision": "deny"}\n', err="the direct way out is open\n"
     )
     said = "dependency failed to start: container app-1-firewall-1 exited (1)\n"
     expected = Problem(
@@ -77,11 +73,9 @@ def test_names_failed_containers_before_starting_containers() -> None:
 
 
 def test_suggests_to_set_user_for_a_service_that_fails_as_root(docker: FakeDocker) -> None:
-    state = {"Status": "exited", "ExitCode": 1}
-    labels = {"com.docker.compose.service": "db"}
-    inspected = [{"Id": "d" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]
-    docker.says("ps --all", out="d\n").says("inspect", out=json.dumps(inspected))
-    docker.says("logs --tail 15", err="chown: changing ownership of '/data': Operation not permitted\n")
+    with_containers(docker, db="exited").says(
+        "logs --tail 15", err="chown: changing ownership of '/data': Operation not permitted\n"
+    )
     (problem,) = why_not_up(DRIVER, PROJECT)(STEP, "container app-1-db-1 exited (1)\n")
     assert str(problem) == (
         "db: exited with code 1:\n  chown: changing ownership of '/data': Operation not permitted; a service has no"

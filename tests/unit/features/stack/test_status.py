@@ -1,4 +1,3 @@
-import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,7 @@ from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
+from fake_stack import with_containers
 
 PROJECT = Project(root=Path("/p"), name="app-1", agents=("example",), owner=Owner(), images=(), files=())
 DENIAL = {"decision": "deny", "host": "example.com", "path": "/"}
@@ -41,9 +41,7 @@ def seen(ask: Ask, *, digest: Callable[[], str]) -> Status:
 @pytest.fixture
 def up(docker: FakeDocker) -> FakeDocker:
     """A running proxy."""
-    labels = {"com.docker.compose.service": "proxy"}
-    inspected = [{"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}]
-    return docker.says("ps --all", out="1\n").says("inspect", out=json.dumps(inspected))
+    return with_containers(docker, proxy="running")
 
 
 def test_the_policy_is_current_when_both_digests_agree(up: FakeDocker) -> None:
