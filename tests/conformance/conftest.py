@@ -1,6 +1,7 @@
 """The drivers under test, each with its world."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,18 +18,50 @@ def _image() -> str:
     return next(iter(listed.stdout.split()), "") or proxy_image()
 
 
-@pytest.fixture(params=[*DRIVERS, *(pytest.param(f"real {name}", marks=pytest.mark.docker) for name in DRIVERS)])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Each driver, with a fake or a real engine."""
+WORLDS = [*DRIVERS, *(pytest.param(f"real {name}", marks=pytest.mark.docker) for name in DRIVERS)]
+
+
+@contextmanager
+def made_world(name: str, root: Path) -> Iterator[World]:
+    """Make the world of a driver, with a fake or a real engine, and end it after the block."""
     made: World
-    driver = load_driver(request.param.removeprefix("real "))
-    if request.param.startswith("real "):
-        made = real_world(driver, tmp_path, image=_image())
+    driver = load_driver(name.removeprefix("real "))
+    if name.startswith("real "):
+        made = real_world(driver, root, image=_image())
     else:
-        folder = tmp_path / "path"
+        folder = root / "path"
         folder.mkdir()
-        monkeypatch.setenv("PATH", str(folder))
-        made = FakeWorld(driver=driver, project=project_in(tmp_path, "app-1"), fake=FakeDocker(folder))
+        made = FakeWorld(driver=driver, project=project_in(root, "app-1"), fake=FakeDocker(folder))
         made.have()
-    yield made
-    made.end()
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def entered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Put a fake engine on PATH until the test ends: other tests of the module use the real one."""
+    if isinstance(world, FakeWorld):
+        monkeypatch.setenv("PATH", str(world.fake.folder))
+    return world
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Each driver, with a project of the test's own that is down."""
+    with made_world(request.param, tmp_path) as made:
+        yield entered(made, monkeypatch)
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Each driver, with one running stack for all tests of a module."""
+    with made_world(request.param, tmp_path_factory.mktemp("shared")) as made:
+        made.have(proxy="healthy", firewall="healthy", agent="healthy")
+        yield made
+
+
+@pytest.fixture
+def running(shared: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Each driver, with a running stack whose containers the test neither ends nor changes."""
+    return entered(shared, monkeypatch)

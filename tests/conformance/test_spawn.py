@@ -17,59 +17,58 @@ LARGE = 3 << 20
 
 
 @pytest.fixture(params=["container", "role", "helper"])
-def place(world: World, request: pytest.FixtureRequest) -> Place:
+def place(running: World, request: pytest.FixtureRequest) -> Place:
     """Each place in which a program can run."""
-    world.have(**RUNNING)
     if request.param == "helper":
-        return Helper(project=world.project, image=world.image)
-    (agent,) = world.driver.observe(world.project.name, "agent")
-    return agent if request.param == "container" else Role(project=world.project, service="agent")
+        return Helper(project=running.project, image=running.image)
+    (agent,) = running.driver.observe(running.project.name, "agent")
+    return agent if request.param == "container" else Role(project=running.project, service="agent")
 
 
-def sh(world: World, place: Place, script: str, *words: str, stdin: bool = False) -> Command:
-    return world.driver.spawn(place, "/bin/sh", "-c", script, "sh", *words, stdin=stdin)
+def sh(running: World, place: Place, script: str, *words: str, stdin: bool = False) -> Command:
+    return running.driver.spawn(place, "/bin/sh", "-c", script, "sh", *words, stdin=stdin)
 
 
-def test_returns_the_output_and_the_exit_code(world: World, place: Place) -> None:
-    done = sh(world, place, "echo out; echo err >&2; exit 3").capture()
+def test_returns_the_output_and_the_exit_code(running: World, place: Place) -> None:
+    done = sh(running, place, "echo out; echo err >&2; exit 3").capture()
     assert (done.out, done.err, done.code) == ("out\n", "err\n", 3)
 
 
-def test_arguments_reach_the_program_unchanged(world: World, place: Place) -> None:
+def test_arguments_reach_the_program_unchanged(running: World, place: Place) -> None:
     words = ("a b", "$(id)", "'", "--env", "", "*", "\n;x")
-    assert sh(world, place, 'printf "%s|" "$@"', *words).capture().out == "".join(f"{word}|" for word in words)
+    assert sh(running, place, 'printf "%s|" "$@"', *words).capture().out == "".join(f"{word}|" for word in words)
 
 
-def test_a_closed_stdin_is_at_its_end(world: World, place: Place) -> None:
-    assert sh(world, place, "cat; echo end").capture().out == "end\n"
+def test_a_closed_stdin_is_at_its_end(running: World, place: Place) -> None:
+    assert sh(running, place, "cat; echo end").capture().out == "end\n"
 
 
 @pytest.mark.parametrize("size", [7, LARGE])
-def test_a_piped_stdin_arrives_whole(world: World, place: Place, size: int) -> None:
-    done = sh(world, place, "cat", stdin=True).capture(stdin=b"x" * size, timeout=120)
+def test_a_piped_stdin_arrives_whole(running: World, place: Place, size: int) -> None:
+    done = sh(running, place, "cat", stdin=True).capture(stdin=b"x" * size, timeout=120)
     assert (len(done.out), done.code) == (size, 0)
 
 
-def test_variables_reach_the_program(world: World, place: Place) -> None:
+def test_variables_reach_the_program(running: World, place: Place) -> None:
     env = {"A": "x y", "B": "$A"}
-    assert world.driver.spawn(place, "/bin/sh", "-c", 'echo "$A|$B"', env=env).capture().out == "x y|$A\n"
+    assert running.driver.spawn(place, "/bin/sh", "-c", 'echo "$A|$B"', env=env).capture().out == "x y|$A\n"
 
 
-def test_runs_as_the_given_user(world: World, place: Place) -> None:
-    assert world.driver.spawn(place, "id", "-u", user="4711:4711").capture().out.split(":")[0].strip() == "4711"
+def test_runs_as_the_given_user(running: World, place: Place) -> None:
+    assert running.driver.spawn(place, "id", "-u", user="4711:4711").capture().out.split(":")[0].strip() == "4711"
 
 
-def test_large_output_is_whole_or_the_program_ends(world: World, place: Place) -> None:
-    printing = sh(world, place, f"head -c {LARGE} /dev/zero | tr '\\0' x")
+def test_large_output_is_whole_or_the_program_ends(running: World, place: Place) -> None:
+    printing = sh(running, place, f"head -c {LARGE} /dev/zero | tr '\\0' x")
     assert len(printing.capture(timeout=120).out) == LARGE
     assert printing.capture(timeout=120, most=LARGE // 2).code == TOO_MUCH
 
 
-def test_a_program_that_takes_too_long_is_left(world: World, place: Place) -> None:
-    assert sh(world, place, "cat; sleep 20").capture(timeout=0.5).code == TIMED_OUT
+def test_a_program_that_takes_too_long_is_left(running: World, place: Place) -> None:
+    assert sh(running, place, "cat; sleep 20").capture(timeout=0.5).code == TIMED_OUT
 
 
-def test_lines_are_passed_on_while_the_program_reads_its_stdin(world: World, place: Place) -> None:
+def test_lines_are_passed_on_while_the_program_reads_its_stdin(running: World, place: Place) -> None:
     lines: list[str] = []
     inputs: list[Input] = []
 
@@ -79,27 +78,27 @@ def test_lines_are_passed_on_while_the_program_reads_its_stdin(world: World, pla
             inputs[0].say("hello")
             inputs[0].close()
 
-    done = sh(world, place, "echo ready; cat; exit 4", stdin=True).watch(on_line=answer, on_start=inputs.append)
+    done = sh(running, place, "echo ready; cat; exit 4", stdin=True).watch(on_line=answer, on_start=inputs.append)
     assert (lines, done.code) == (["ready", "hello"], 4)
 
 
-def test_ctrl_c_ends_the_command(world: World, place: Place) -> None:
+def test_ctrl_c_ends_the_command(running: World, place: Place) -> None:
     with pytest.raises(KeyboardInterrupt):
-        sh(world, place, "echo ready; cat", stdin=True).watch(on_line=lambda _: os.kill(os.getpid(), signal.SIGINT))
+        sh(running, place, "echo ready; cat", stdin=True).watch(on_line=lambda _: os.kill(os.getpid(), signal.SIGINT))
 
 
-def test_a_program_with_pipes_answers_what_it_is_told(world: World, place: Place) -> None:
-    with sh(world, place, "read word; echo got $word; exit 5", stdin=True).piped() as child:
+def test_a_program_with_pipes_answers_what_it_is_told(running: World, place: Place) -> None:
+    with sh(running, place, "read word; echo got $word; exit 5", stdin=True).piped() as child:
         assert child.communicate(b"it\n", timeout=60)[0] == b"got it\n"
     assert child.returncode == 5
 
 
-def test_a_program_gets_a_terminal_only_on_request(world: World, place: Place) -> None:
+def test_a_program_gets_a_terminal_only_on_request(running: World, place: Place) -> None:
     script = "if [ -t 0 ] && [ -t 1 ]; then echo a terminal; else echo none; fi"
     argv = ("/bin/sh", "-c", script)
-    on_terminal = world.driver.spawn(place, *argv, stdin=True, tty=True)
+    on_terminal = running.driver.spawn(place, *argv, stdin=True, tty=True)
     assert b"a terminal" in b"".join(shown(on_terminal))
-    assert world.driver.spawn(place, *argv, stdin=True).capture().out == "none\n"
+    assert running.driver.spawn(place, *argv, stdin=True).capture().out == "none\n"
 
 
 def shown(command: Command) -> Iterable[bytes]:
@@ -129,7 +128,6 @@ def test_a_container_that_is_gone_is_an_error(world: World) -> None:
 @pytest.mark.parametrize("world", ["real compose"], indirect=True)
 @pytest.mark.docker
 def test_a_helper_changes_nothing_but_its_stores_and_reaches_nothing(world: World) -> None:
-    world.have(**RUNNING)
     store = Store(volume=f"{world.project.name}_kept", at="/kept", writes=True)
     writing = Helper(project=world.project, image=world.image, stores=(store,))
     assert world.driver.spawn(writing, "/bin/sh", "-c", "echo x >/kept/a", user="0:0").capture().code == 0

@@ -121,7 +121,7 @@ COMPOSE = """\
 name: {name}
 x-engine: &service
   image: {image}
-  entrypoint: [sleep, "1000"]
+  entrypoint: [sleep, infinity]
   init: true
   healthcheck: {{test: "true", interval: 1s}}
 services:
