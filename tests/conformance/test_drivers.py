@@ -12,9 +12,10 @@ from agent_sandbox.runtime.driver.container import Container, Intruders
 from agent_sandbox.runtime.driver.place import Role
 from agent_sandbox.runtime.driver.protocol import Machine, Stage
 from agent_sandbox.runtime.driver.result import CheckResult
-from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.drivers import DRIVERS, load_driver
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from driver_worlds import World
+from engine import run
 
 RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
 
@@ -169,6 +170,22 @@ def test_checks_have_different_names_and_belong_to_the_engine(world: World) -> N
     names = [row.name for row in rows]
     assert sorted(set(names)) == sorted(names)
     assert {row.stage for row in rows}.isdisjoint({Stage.PROJECT, Stage.WORKSPACE})
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("world", [f"real {name}" for name in DRIVERS], indirect=True)
+def test_names_the_programs_that_a_start_would_end(world: World) -> None:
+    world.have(**RUNNING)
+    agent, (file,), builds = agent_of(world), world.project.files, list[str]()
+    run("docker", "exec", "--detach", agent.id, "tail", "-f", "/dev/null")
+
+    def ending() -> tuple[str, ...]:
+        return world.driver.would_end(world.project, agent, build=lambda: builds.append("built"))
+
+    assert "tail" not in ending()
+    file.write_text(file.read_text().replace("infinity", '"1000"'))
+    assert "tail" in ending()
+    assert builds == ["built"] * 2
 
 
 @pytest.mark.docker

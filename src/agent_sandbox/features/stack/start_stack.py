@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.backends.plan import BuildImage, Plan, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Resume, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
@@ -41,7 +41,7 @@ from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import images_of, read_facts
-from agent_sandbox.runtime.protect.mount_checks import look_inside
+from agent_sandbox.runtime.protect.mount_checks import listed, look_inside
 from agent_sandbox.runtime.protect.snapshot import record, settings_replaced
 from agent_sandbox.stack.containers import ENTER, FIREWALL, SETUP, is_beside
 
@@ -57,6 +57,9 @@ EDITORS = "an editor started the agent container: recreating it; reload the edit
 
 RECREATE = "An editor started the agent container. Recreate it? The editor's window then has to be reloaded."
 KEPT = "the editor's agent container keeps running, without changes of settings and images since its start"
+ENDS = "recreating the agent container, which ends what runs in it: {0}"
+END = "What runs in the agent container ends if it is recreated: {0}. Recreate it?"
+WORKS_ON = "the agent container keeps running, without changes of settings and images since its start"
 AGAIN = "agent-sandbox up{0} tries again; the stack runs, so you can look around with agent-sandbox shell{0}"
 OURS, ERROR = "agent-sandbox: ", "error: "
 MOST_LINES = 10
@@ -87,11 +90,6 @@ def start(
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found), *cut_off(found)))
         ready = bool(found) and not anew and all(one.ready for one in found)
-        if _is_left_to_editor(found, ready=ready):
-            record_first_review(project.root)
-            _fetch_secrets(project)
-            tell(Unneeded(name=project.name))
-            return DONE
         plan = backend().plan(project, Up(build=build, anew=tuple(anew), ready=ready))
         if not dry_run and (volumes := read_facts(project.root).volumes):
             driver().host().require_disk_limit(volumes)
@@ -103,6 +101,10 @@ def start(
             _say_if_build_only(project, extra_ca)
         prepare_images(project, quiet=quiet)
         record_first_review(project.root)  # first: an agent may work even in a stack that starts only in part
+        if _is_left_to_editor(found, ready=ready) or (ready and not _may_end_work(project, found, plan, quiet, tell)):
+            _fetch_secrets(project)
+            tell(Unneeded(name=project.name))
+            return DONE
         failure = _bring_up(project, plan, quiet=quiet, tell=tell)
         record_images(project)
         record(project.root, os.environ)
@@ -125,6 +127,22 @@ def _is_left_to_editor(found: Sequence[Container], *, ready: bool) -> bool:
     keeps = ready and sys.stdin.isatty() and not agrees(RECREATE)
     say(KEPT if keeps else EDITORS)
     return keeps
+
+
+def _may_end_work(project: Project, found: Sequence[Container], plan: Plan, quiet: bool, tell: Tell) -> bool:  # noqa: FBT001 - as `start` has them
+    """Say or ask what becomes of the programs that the start ends, if any; return whether it may."""
+    images = tuple(step for step in plan if isinstance(step, BuildImage))
+
+    def build() -> None:
+        execute(images, quiet=quiet, tell=tell)
+
+    agents = (one for one in found if one.service == "agent" and not one.by_editor)
+    ending = [name for one in agents for name in driver().would_end(project, one, build=build)]
+    if not ending:
+        return True
+    goes_on = not sys.stdin.isatty() or agrees(END.format(listed(ending)))
+    say(ENDS.format(listed(ending)) if goes_on else WORKS_ON)
+    return goes_on
 
 
 def _bring_up(project: Project, plan: Plan, *, quiet: bool, tell: Tell) -> UserError | None:

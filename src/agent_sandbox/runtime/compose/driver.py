@@ -92,6 +92,12 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
         """Use `exec` in a running container, and `run` for a temporary one."""
         return spawn(self.engine, self.planner, place, argv, stdin=stdin, tty=tty, env=env, user=user)
 
+    def would_end(self, project: Project, agent: Container, *, build: Callable[[], None]) -> tuple[str, ...]:
+        """Ask for the container's processes, and let compose try."""
+        from agent_sandbox.runtime.compose.ending import would_end  # noqa: PLC0415 - rarely needed
+
+        return would_end(self.engine, self.planner, project, agent, build=build)
+
     def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Run a helper container in the agent's namespaces."""
         from agent_sandbox.runtime.compose.reprotect import reprotect  # noqa: PLC0415 - rarely needed

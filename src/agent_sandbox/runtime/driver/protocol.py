@@ -83,6 +83,12 @@ class Driver(Protocol):
         helper. Secrets go to its stdin, never into `argv` or `env`.
         """
 
+    def would_end(self, project: Project, agent: Container, *, build: Callable[[], None]) -> tuple[str, ...]:
+        """Return the programs in the running agent container that a start would end, since it recreates that.
+
+        If there are programs at all, it calls `build` first: another image is a reason to recreate the container.
+        """
+
     def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Mount these files read-only again in the running agent container if they have the given SHA-256.
 

@@ -21,7 +21,7 @@ from agent_sandbox.runtime.protect.mount_checks import CUT_OFF, LOST
 from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
 from agent_sandbox.stack.containers import ENTER, HEALTHY, SETUP
 from fake_docker import FakeDocker
-from fake_stack import compose_line, inspected, trust, with_inspected
+from fake_stack import compose_line, inspected, trust, with_containers, with_inspected
 from fake_tty import Person
 
 READY = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
@@ -90,6 +90,34 @@ def test_asks_before_a_container_of_an_editor_is_recreated(
     anew = "an editor started the agent container: recreating it; reload the editor's window afterwards\n"
     assert capsys.readouterr().err == asked + (anew if answer == "y" else kept)
     assert any(" up --detach" in call for call in up_to_date.calls) == (answer == "y")
+
+
+ENDING = "What runs in the agent container ends if it is recreated: claude, zsh. Recreate it? [y/N] "
+GOES_ON = "recreating the agent container, which ends what runs in it: claude, zsh\n"
+WORKS_ON = "the agent container keeps running, without changes of settings and images since its start\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "starts"),
+    [("y", ENDING + GOES_ON, True), ("n", ENDING + WORKS_ON, False), (None, GOES_ON, True)],
+)
+def test_asks_before_it_ends_what_runs_in_the_agent_container(  # noqa: PLR0917 - a table
+    up_to_date: FakeDocker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str | None,
+    said: str,
+    starts: bool,  # noqa: FBT001 - as above
+) -> None:
+    with_containers(up_to_date, **READY).says(f"exec agent0000000 {HEALTHY}")
+    up_to_date.says("top agent0000000", out="PID PPID COMMAND\n10 9 docker-init\n11 9 claude\n12 9 zsh\n")
+    up_to_date.says("--dry-run create", err=" Container app-1-agent-1  Recreate\n")
+    up_to_date.says("create --no-build", code=1).says("up --detach")
+    if answer:
+        monkeypatch.setattr(sys, "stdin", Person(f"{answer}\n"))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    assert capsys.readouterr().err == said
+    assert any(" up --detach" in call for call in up_to_date.calls) == starts
 
 
 @pytest.mark.parametrize("before", ["healthy", "unhealthy"])
