@@ -20,7 +20,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policy.text import MAX_SHOWN, safe_repr
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
 from agent_sandbox.problems import Problem, UserError
 
@@ -56,16 +56,21 @@ class Document(Struct, frozen=True, kw_only=True):
         return {location: place.line for location, place in self.places.items()}
 
 
-def parse_document(text: str, *, file: str, plain: Callable[[str], Value] = plain_value) -> Document:
-    """Return the document; raise UserError if the text is not YAML. `plain` reads an unquoted word."""
+def parse_document(
+    text: str, *, file: str, plain: Callable[[str], Value] = plain_value, shows: bool = True
+) -> Document:
+    """Return the document; raise UserError if the text is not YAML. `plain` reads an unquoted word.
+
+    With `shows=False`, no problem repeats a value.
+    """
     try:
         loader = LOADER(text)
     except UnicodeEncodeError as error:  # undecodable bytes (surrogates)
         raise UserError([Problem(where=file, what="not UTF-8 text", hint="save it as UTF-8")]) from error
     try:
-        return _Builder(file=file, loader=loader, plain=plain).document()
+        return _Builder(file=file, loader=loader, plain=plain, shows=shows).document()
     except yaml.YAMLError as error:
-        raise UserError([syntax_problem(error, text, file)]) from error
+        raise UserError([syntax_problem(error, text, file, shows=shows)]) from error
     finally:
         loader.dispose()
 
@@ -76,6 +81,7 @@ class _Builder(Struct, kw_only=True):
     file: str
     loader: yaml.SafeLoader
     plain: Callable[[str], Value]
+    shows: bool
     places: "dict[Location, Place]" = {}
     keys: "dict[Location, Place]" = {}
     problems: list[Problem] = []
@@ -144,17 +150,23 @@ class _Builder(Struct, kw_only=True):
         try:
             return self.plain(event.value)
         except Doubtful as doubt:
-            self._report(event, f"YAML parsers differ on {safe_repr(event.value)}", doubt.hint)
+            what = f"YAML parsers differ on {safe_repr(event.value) if self.shows else 'this word'}"
+            self._report(event, what, doubt.hint if self.shows else "quote it")
             return str(event.value)
 
     def _refuse_extras(self, event: Event) -> None:
         if isinstance(event, AliasEvent):
-            self._report(event, f"an alias (`*{event.anchor}`)", "write the value out")
+            self._report(event, f"an alias{self._named('*', event.anchor)}", "write the value out")
         elif isinstance(event, NodeEvent) and event.anchor is not None:
-            self._report(event, f"an anchor (`&{event.anchor}`)", "remove it; write each value where it is used")
+            what = f"an anchor{self._named('&', event.anchor)}"
+            self._report(event, what, "remove it; write each value where it is used")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._report(event, f"a tag ({safe_repr(str(tag))})", "remove it; only plain values are allowed")
+            what = f"a tag ({safe_repr(str(tag))})" if self.shows else "a tag"
+            self._report(event, what, "remove it; only plain values are allowed")
+
+    def _named(self, sign: str, name: str | None) -> str:
+        return f" (`{sign}{str(name)[:MAX_SHOWN]}`)" if self.shows else ""
 
     def _report(self, event: Event, what: str, hint: str) -> None:
         place = _place(event)
@@ -170,7 +182,7 @@ def _place(event: Event) -> Place:
     return Place(line=mark.line + 1, column=mark.column + 1) if mark else Place(line=1, column=1)
 
 
-def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
+def syntax_problem(error: yaml.YAMLError, text: str, file: str, *, shows: bool = True) -> Problem:
     """Return the syntax error as a problem with line and column."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
@@ -180,7 +192,9 @@ def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     where = f"{file}:{mark.line + 1}:{mark.column + 1}"
     if "\t" in line[: mark.column + 1]:
         return Problem(where=where, what="a tab where YAML needs spaces", hint="indent with spaces")
-    return Problem(where=where, what=f"invalid YAML: {getattr(error, 'problem', error)}", hint=_hint(line))
+    return Problem(
+        where=where, what=f"invalid YAML: {getattr(error, 'problem', error)}", hint=_hint(line) if shows else ""
+    )
 
 
 def _hint(line: str) -> str:

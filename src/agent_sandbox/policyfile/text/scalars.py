@@ -4,6 +4,8 @@ import re
 
 import yaml
 
+from agent_sandbox.policy.text import MAX_SHOWN
+
 CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
 # All parsers read it as the same number.
 DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{1,9}", re.ASCII)
@@ -24,7 +26,8 @@ class Doubtful(Exception):  # noqa: N818 - like Ambiguous
     def __init__(self, word: str) -> None:
         super().__init__(word)
         meant = MEANT.get(word.lower())
-        self.hint = f'quote it: "{word}"' + (f", or write `{meant}`" if meant else "")
+        quoted = f'quote it: "{word}"' if len(word) <= MAX_SHOWN else "quote it"
+        self.hint = quoted + (f", or write `{meant}`" if meant else "")
 
 
 def plain_value(text: str) -> bool | int | str | None:

@@ -12,10 +12,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.text import safe_repr
 
 SECONDS = 10.0
-EXAMPLE = "write https://HOST/PATH"
+NO_URL, EXAMPLE = "not a URL", "write https://HOST/PATH"  # its path is often a credential, so it is not repeated
 USER_AGENT = "agent-sandbox"
 ABOUT_BODY = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
 
@@ -41,9 +40,9 @@ def parse_url(text: str) -> SplitResult:
         url = urlsplit(text)
         url.port  # noqa: B018 - raises
     except ValueError as error:
-        raise InvalidValue(f"not a URL: {safe_repr(text)}", EXAMPLE) from error
+        raise InvalidValue(NO_URL, EXAMPLE) from error
     if url.scheme not in {"http", "https"} or not url.hostname or not text.isascii() or not text.isprintable():
-        raise InvalidValue(f"not a URL: {safe_repr(text)}", EXAMPLE)
+        raise InvalidValue(NO_URL, EXAMPLE)
     if url.username is not None:
         raise InvalidValue("the URL has a user name", "remove it")
     if " " in text:

@@ -5,6 +5,7 @@ outside every project.
 """
 
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from agent_sandbox.policyfile.parse.checking import WORDS, unknown_key, validated
+from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.program_path import in_project
@@ -29,12 +31,14 @@ def read_user_file[Spec: BaseModel](
 
     Raise UserError for a file that is not valid, or that others could have written.
     """
-    document = parse_document(_content(file, root).decode("utf-8", "surrogateescape"), file=str(file))
-    # Where text is expected, a value could be a secret that was written in place of its source.
+    # A value could be a secret that was written in place of its source, so no problem repeats one.
+    document = parse_document(decode_policy(_content(file, root), file=str(file)), file=str(file), shows=False)
     words = {
         **WORDS,
         "extra_forbidden": unknown_key({"": spec, **parts}),
         "string_type": lambda _: ("text expected", ""),
+        "list_type": lambda _: ("list expected", ""),
+        "model_type": lambda _: ("keys and values expected", ""),
     }
     return validated(document, file=str(file), model=spec, context={}, words=words), document
 
@@ -54,7 +58,9 @@ def _content(file: Path, root: Path) -> bytes:
         for path, state in ((file, found), (file.parent, file.parent.stat())):
             if state.st_uid != os.geteuid() or state.st_mode & OTHERS_MAY_WRITE:
                 what = "others may write here, and so could name commands that run as you"
-                raise UserError([Problem(where=str(path), what=what, hint=f"make it yours: chmod go-w {path}")])
+                raise UserError(
+                    [Problem(where=str(path), what=what, hint=f"make it yours: chmod go-w {shlex.quote(str(path))}")]
+                )
         if not stat.S_ISREG(found.st_mode):
             raise UserError([Problem(where=str(file), what="not a regular file")])
         content = os.read(handle, MOST_BYTES + 1)

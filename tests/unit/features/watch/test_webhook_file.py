@@ -54,10 +54,10 @@ def test_reads_url_key_and_include(file: Path, tmp_path: Path) -> None:
         *(
             (f"{{version: 1, key: a, url: '{url}'}}", [f"1:27: {what}"])
             for url, what in {
-                "ftp://a.test/": "not a URL: 'ftp://a.test/'; write https://HOST/PATH",
-                "https:///x": "not a URL: 'https:///x'; write https://HOST/PATH",
-                "https://[::1/": "not a URL: 'https://[::1/'; write https://HOST/PATH",
-                "https://a.test:99999/": "not a URL: 'https://a.test:99999/'; write https://HOST/PATH",
+                "ftp://a.test/": "not a URL; write https://HOST/PATH",
+                "https:///x": "not a URL; write https://HOST/PATH",
+                "https://[::1/": "not a URL; write https://HOST/PATH",
+                "https://a.test:99999/": "not a URL; write https://HOST/PATH",
                 "https://ana:x@a.test/": "the URL has a user name; remove it",
                 "http://a.test/": "`http` is only for a receiver on this machine; write https://HOST/PATH",
                 "https://a.test/ b": "the URL has a space; write %20",

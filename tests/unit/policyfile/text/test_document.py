@@ -73,6 +73,8 @@ def test_quoted_values_are_text() -> None:
         ),
         ("&x a: 1", ["policy.yaml:1:1: an anchor (`&x`); remove it; write each value where it is used"]),
         ("a: no", ["policy.yaml:1:4: YAML parsers differ on 'no'; quote it: \"no\", or write `false`"]),
+        (f"a: {'9' * 81}", [f"policy.yaml:1:4: YAML parsers differ on '{'9' * 80}...'; quote it"]),
+        (f"a: *{'x' * 81}", [f"policy.yaml:1:4: an alias (`*{'x' * 80}`); write the value out"]),
     ],
 )
 def test_reports_yaml_on_which_parsers_differ_with_its_place(text: str, messages: list[str]) -> None:
