@@ -16,6 +16,7 @@ from agent_sandbox.images import NO_PINS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.files import read_text, write_private
+from agent_sandbox.runtime.host.program_path import OUTSIDE, in_project
 from agent_sandbox.runtime.host.user_dirs import config_directory
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def host_reads() -> tuple[HostRead, ...]:
 
 
 def load_manifest(agent: str) -> "AgentManifest":
-    """Return an agent's manifest, or raise UserError."""
+    """Return an agent's manifest, or raise UserError, also for one that an agent could have written."""
+    if (file := place_of(agent)) and in_project(file):
+        what = "this manifest is in a project, where an agent could name commands that run as you"
+        raise UserError([Problem(where=file, what=what, hint=OUTSIDE)])
     return catalogue.load_manifest(built_in(), agent, *own_agents(os.environ))
 
 

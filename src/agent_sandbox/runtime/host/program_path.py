@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 # A directory that contains this one is a project, so an agent may write there.
 DEVCONTAINER = ".devcontainer"
+OUTSIDE = "set XDG_CONFIG_HOME to a directory outside all projects"
 
 
 def program_path(environ: Mapping[str, str], *, project: os.PathLike[str] | None = None) -> str:

@@ -16,7 +16,7 @@ from agent_sandbox.policyfile.parse.checking import WORDS, unknown_key, validate
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.program_path import in_project
+from agent_sandbox.runtime.host.program_path import OUTSIDE, in_project
 
 MOST_BYTES = 1 << 18
 OTHERS_MAY_WRITE = 0o022
@@ -46,8 +46,7 @@ def read_user_file[Spec: BaseModel](
 def _content(file: Path, root: Path) -> bytes:
     if file.resolve().is_relative_to(root.resolve()) or in_project(file):
         what = "this file is in a project, where an agent could name commands that run as you"
-        hint = "set XDG_CONFIG_HOME to a directory outside all projects"
-        raise UserError([Problem(where=str(file), what=what, hint=hint)])
+        raise UserError([Problem(where=str(file), what=what, hint=OUTSIDE)])
     try:
         handle = os.open(file, REGULAR)
     except OSError as error:

@@ -49,6 +49,22 @@ def test_knows_no_agents_of_the_user_without_the_users_folder() -> None:
     assert "mine" not in known_agents()
 
 
+def test_rejects_a_manifest_that_an_agent_could_write(own: Path, tmp_path: Path) -> None:
+    dotfiles = tmp_path / "dotfiles"
+    (dotfiles / ".devcontainer").mkdir(parents=True)
+    (own / "mine").rename(dotfiles / "mine")
+    (own / "mine").symlink_to(dotfiles / "mine")
+    problem = Problem(
+        where=str(own / "mine" / "agent.yaml"),
+        what="this manifest is in a project, where an agent could name commands that run as you",
+        hint="set XDG_CONFIG_HOME to a directory outside all projects",
+    )
+    for read in (lambda: load_manifest("mine"), host_reads):
+        with pytest.raises(UserError) as raised:
+            read()
+        assert raised.value.problems == (problem,)
+
+
 def test_rejects_a_users_agent_with_the_name_of_a_built_in_agent(own: Path) -> None:
     (own / "mine").rename(own / BUILT_IN)
     with pytest.raises(UserError) as raised:
