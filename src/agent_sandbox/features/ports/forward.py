@@ -170,14 +170,15 @@ async def started(command: Command, *, stderr: int = PIPE) -> AsyncIterator[tupl
     said, transport = await read_pipe(pipe)
     try:
         try:
-            child = await asyncio.create_subprocess_exec(
-                *command.argv,
-                cwd=command.cwd,
-                stdin=PIPE,
-                stdout=theirs,
-                stderr=stderr,
-                start_new_session=True,  # Ctrl-C is for us
-            )
+            with command.required():
+                child = await asyncio.create_subprocess_exec(
+                    *command.argv,
+                    cwd=command.cwd,
+                    stdin=PIPE,
+                    stdout=theirs,
+                    stderr=stderr,
+                    start_new_session=True,  # Ctrl-C is for us
+                )
         finally:
             os.close(theirs)
         try:

@@ -29,6 +29,8 @@ class Listening(Struct, frozen=True, kw_only=True):
 
 def parse_report(text: str) -> tuple[Listening, ...] | None:
     """Return the ports of a report, or None if it is invalid."""
+    if len(text) > LONGEST_REPORT:
+        return None
     try:
         return tuple(
             Listening(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Exit codes of the check in the container: lost mounts, and no way to the proxy.
 LOST, CUT_OFF = 1, 2
+MOST_BYTES, LONGEST_REASON = 1 << 20, 200  # of its output
 REPLACED = "replaced on the host machine, so the agent can write it now"
 LOOK = "check it, then run agent-sandbox up: it recreates the agent container and protects the file again"
 STRANGER = "another container is in the agent's network; only the firewall's rules keep them apart"
@@ -42,9 +43,10 @@ def look_inside(driver: "Driver", found: "Sequence[Container]", root: Path) -> I
     """Return what the running agent container of the project has lost, as a script of its image reports."""
     for container in found:
         if container.service == "agent" and container.state == "running":
-            done = driver.spawn(container, HEALTHY).capture()
+            done = driver.spawn(container, HEALTHY).capture(most=MOST_BYTES)
             lost = tuple(_reported(done.out.splitlines(), root)) if done.code == LOST else ()
-            cut_off = done.out.strip() if done.code == CUT_OFF else ""
+            # One line: the agent may have forged more, which would look like our own.
+            cut_off = " ".join(done.out.split())[:LONGEST_REASON] if done.code == CUT_OFF else ""
             return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))
     # A container in state "created" has never run.
     return Inside(silent=any(one.service == "agent" and one.state != "created" for one in found))

@@ -17,8 +17,11 @@ from agent_sandbox.features.ports import forward as module
 from agent_sandbox.features.ports.forward import ADDRESS, ADDRESS_6, Forward, Ports, forward
 from agent_sandbox.features.ports.relay import Relay
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.host.command import Command
 
+AGENT = Container(id="agent", service="agent", image="x", state="running")
 BOX = (sys.executable, "-I", str(Path(module.__file__).with_name("relay.py")))
 
 
@@ -230,6 +233,12 @@ def test_closes_all_ports_if_the_sandbox_breaks_the_protocol() -> None:
     assert "(it opens a connection), so all ports were closed" in str(raised.value)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((ADDRESS, opened[0].here), timeout=5)
+
+
+def test_says_why_the_relay_cannot_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match=r"^docker: the docker command was not found; "):
+        asyncio.run(forward(DRIVER.spawn(AGENT, "relay", stdin=True), [], opened=lambda _: None))
 
 
 def test_closes_connections_when_the_sandbox_ends(tmp_path: Path) -> None:

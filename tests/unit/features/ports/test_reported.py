@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from agent_sandbox.features.ports import reported as module
-from agent_sandbox.features.ports.reported import Listening, parse_clients, parse_report, watch_reports
+from agent_sandbox.features.ports.reported import LONGEST_REPORT, Listening, parse_clients, parse_report, watch_reports
 from agent_sandbox.runtime.host.command import Command
 from table_tests import each
 
@@ -16,7 +16,8 @@ ONE = {"port": 3000, "addresses": ["any"], "command": "node"}
 
 @pytest.mark.parametrize(
     "text", ["", "{}x", '[{"port": "1", "addresses": [], "command": ""}]', "[1]", '[{"port": 1}]', "3", "[" * 9999]
-    + [json.dumps([ONE | {"port": port}]) for port in (0, -1, 65536, 1.5)],
+    + [json.dumps([ONE | {"port": port}]) for port in (0, -1, 65536, 1.5)]
+    + [json.dumps([ONE]) + " " * LONGEST_REPORT],
 )  # fmt: skip
 def test_an_invalid_report_is_none(text: str) -> None:
     assert parse_report(text) is None

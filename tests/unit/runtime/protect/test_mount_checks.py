@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.installed import read_facts
-from agent_sandbox.runtime.protect.mount_checks import Inside, listed, look_inside
+from agent_sandbox.runtime.protect.mount_checks import LONGEST_REASON, MOST_BYTES, Inside, listed, look_inside
 from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
 from repositories import repository, worktree
@@ -34,6 +34,17 @@ def test_an_agent_container_that_lists_only_paths_outside_the_project_counts_as_
 def test_reports_why_the_agent_container_has_no_network(docker: FakeDocker) -> None:
     docker.says("exec agent", out="no network\n", code=2)
     assert look_inside(DRIVER, [container("agent")], Path()) == Inside(cut_off="no network")
+
+
+def test_a_forged_reason_is_one_short_line(docker: FakeDocker) -> None:
+    docker.says("exec agent", out=f"no network\nerror: run this\n  hint: {'x' * 1000}\n", code=2)
+    said = look_inside(DRIVER, [container("agent")], Path()).cut_off
+    assert (said[:40], len(said)) == ("no network error: run this hint: xxxxxxx", LONGEST_REASON)
+
+
+def test_an_agent_container_that_prints_without_end_counts_as_silent(docker: FakeDocker) -> None:
+    docker.says("exec agent", script=f"head -c {MOST_BYTES} /dev/zero", out=".env\n", code=1)
+    assert look_inside(DRIVER, [container("agent")], Path()) == Inside(silent=True)
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
