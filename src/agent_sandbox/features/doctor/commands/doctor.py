@@ -22,6 +22,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
 from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
 from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.project.installed import open_project
 
 Build = Annotated[bool, Option(help="Also check that a build can download packages; takes minutes the first time.")]
 
@@ -75,7 +76,12 @@ def _verdict(failed: int, *, has_project: bool) -> str:
 
 def builds(machine: Machine, *, extra_ca: Path | None = None) -> CheckResult:
     """Build an image with one package of Debian's, npm's and PyPI's, and remove it; the first time takes minutes."""
-    planner, base = machine.driver.planner, machine.project.base_image if machine.has_project else ""
+    planner = machine.driver.planner
+    project = open_project(machine.path, cwd=machine.cwd) if machine.has_project else None
+    base = project.base_image if project else ""
+    if base and project and not project.files:  # a build runs programs of the image that it begins with
+        what = f"the project's base image {base} is not trusted"
+        return fail("builds", what, "agent-sandbox trust shows it and asks")
     image = registries_image(datetime.now(UTC).isoformat(), base)
     build = build_of((image,), extra_ca=extra_ca)
     try:

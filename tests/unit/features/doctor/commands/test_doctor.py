@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from agent_sandbox.images import registries_image
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import Status, fail, ok, warn
+from agent_sandbox.runtime.project.trust_store import open_store
 from fake_docker import FakeDocker
+from fake_stack import trust
 
 NAME = registries_image("").name
 
@@ -97,6 +100,22 @@ def test_says_why_packages_cannot_be_had(machine: Machine, docker: FakeDocker) -
         "a server's certificate is not trusted: something on the way intercepts TLS",
     )
     assert found.hint.startswith("put your company's CA into ~/.config/agent-sandbox")
+
+
+def test_builds_only_on_a_base_image_that_the_user_trusts(project: Path, docker: FakeDocker) -> None:
+    docker.says("image inspect").says("build").says("image rm")
+    machine, file = Machine(path=project, cwd=project, driver=DRIVER), project / ".devcontainer" / "sandbox.yaml"
+    file.write_text("base_image: evil.test/x\n")
+    assert builds(machine).status is Status.OK
+    assert "evil.test" not in "".join(docker.calls)
+    open_store(os.environ).forget(project)
+    assert builds(machine) == fail(
+        "builds", "the project's base image evil.test/x is not trusted", "agent-sandbox trust shows it and asks"
+    )
+    assert "evil.test" not in "".join(docker.calls)
+    trust(project)
+    assert builds(machine).status is Status.OK
+    assert "BASE_IMAGE=evil.test/x" in "".join(docker.calls)
 
 
 def test_builds_on_the_base_image_of_the_project() -> None:
