@@ -156,11 +156,16 @@ def _require_stack(root: Path | None, cwd: Path) -> Path:
 
 
 def read_project(root: Path) -> Project:
-    """Return the project as its own files describe it; a record counts only if it is the one that the user trusts."""
+    """Return the project as its own files describe it."""
+    return parse_project(root, own_files(root) | project_files(root), files=stack_files(root, STACK_FILE))
+
+
+def own_files(root: Path) -> dict[str, str]:
+    """Return the project's stack file and its record, which counts only if it is the one that the user trusts."""
     texts, trusted = record_files(root), open_store(os.environ).load(root)
     if trusted is None or texts.get(RECORD) != trusted.files.get(RECORD):
         texts.pop(RECORD, None)
-    return parse_project(root, texts | project_files(root), files=stack_files(root, STACK_FILE))
+    return texts
 
 
 def parse_project(root: Path, texts: Mapping[str, str], *, files: tuple[Path, ...]) -> Project:

@@ -8,7 +8,8 @@ from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import FILE as DOTENV
 from agent_sandbox.runtime.project.dotenv import OTHER_NAME, OTHER_NAME_HINT, editor_name, variable
-from agent_sandbox.runtime.project.record import known, record_files, uses_dotenv
+from agent_sandbox.runtime.project.installed import own_files
+from agent_sandbox.runtime.project.record import known, uses_dotenv
 from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limit_texts
@@ -28,7 +29,7 @@ def dotenv(project: Project, environ: Mapping[str, str]) -> CheckResult:
 
 
 def _of_the_project(project: Project, environ: Mapping[str, str]) -> CheckResult:
-    if not uses_dotenv(record_files(project.root)):
+    if not uses_dotenv(own_files(project.root)):
         name = editor_name(project.root, environ)
         if name not in (None, project.name):
             return warn("dotenv", OTHER_NAME.format(name), OTHER_NAME_HINT)
@@ -49,7 +50,7 @@ def _of_the_project(project: Project, environ: Mapping[str, str]) -> CheckResult
 
 def limits(host: EngineHost, project: Project) -> CheckResult:
     """Check that the agent's limits are below what the Docker host has."""
-    record = known(record_files(project.root))
+    record = known(own_files(project.root))
     chosen = record.limits if record else DEFAULT
     words = limit_texts(chosen)
     unheld = [name for key, name in HELD_BY.items() if host.info.get(key) is False]

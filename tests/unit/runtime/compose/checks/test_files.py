@@ -5,12 +5,14 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
+from agent_sandbox.render.paths import RECORD, STACK
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.compose.checks import files
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import Status, fail, ok, warn
 from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.runtime.project.record import known, record_files
 from fake_docker import FakeDocker
 from fake_stack import write_stack_file
 from init_project import Init
@@ -100,6 +102,18 @@ def test_reports_a_cpu_limit_above_the_number_of_cpus_of_the_docker_host(docker:
         files.limits(EngineHost(engine=DOCKER), project).what
         == "the agent's limits are above what the Docker host has: cpus 3 of 2"
     )
+
+
+def test_believes_no_record_that_the_user_does_not_trust(docker: FakeDocker, tmp_path: Path, init: Init) -> None:
+    with_machine(docker, memory=16 << 30, cpus=2)
+    project = read_project(init(tmp_path / "app", dotenv=False).project)
+    record = project.root / RECORD
+    said = json.loads(record.read_text())
+    forged = {**said, "dotenv": True, "limits": {**said["limits"], "memory": "1g"}}
+    record.write_text(json.dumps(forged, indent=2) + "\n")
+    assert known(record_files(project.root)) != known({STACK: (project.root / STACK).read_text()})
+    assert files.limits(EngineHost(engine=DOCKER), project).what == "memory 8g, cpus 4, pids 4096"
+    assert files.dotenv(project, {}).what.startswith(".env is left alone")
 
 
 def test_reports_limits_that_the_engine_cannot_enforce(docker: FakeDocker, project: Project) -> None:
