@@ -47,6 +47,8 @@ class Pipes:
 
     def communicate(self, seconds: float) -> tuple[bytes, bytes]:
         """Return what the child prints until it exits. Raises TooLateError and TooMuchError."""
+        if self._into:
+            self._into.flush()
         deadline, exited = time.monotonic() + seconds, float("inf")
         with self._open:
             while self._open.get_map() and (now := time.monotonic()) < exited + LINGER:
@@ -79,7 +81,7 @@ class Pipes:
     def _read(self, pipe: int) -> bool:
         data = os.read(pipe, CHUNK)
         if self._into and pipe == self._stdout:
-            self._into.write(data[: self._most - self._written])
+            _write_whole(self._into.fileno(), data[: self._most - self._written])
             self._written += len(data)
             if self._written > self._most:
                 raise TooMuchError
@@ -88,3 +90,9 @@ class Pipes:
         if len(self._printed[pipe]) > (min(self._most, MOST_MESSAGES) if self._into else self._most):
             raise TooMuchError
         return not data
+
+
+def _write_whole(file: int, data: bytes) -> None:
+    """Write all of it at once: what a full disk left in a buffer would fail again when the file is closed."""
+    while data:
+        data = data[os.write(file, data) :]

@@ -64,6 +64,10 @@ def capture(  # noqa: PLR0913 - each is an option of its own
     ) as child:
         try:
             out, err = Pipes(child, given, most=most, into=into).communicate(timeout)
+        except OSError as error:
+            if into is None:
+                raise
+            raise _unwritable(error) from error
         except TooLateError:
             _end(child)
             return Finished(argv=tuple(argv), code=TIMED_OUT, out="", err=f"no answer within {timeout:g} seconds")
@@ -190,12 +194,14 @@ def _spooled(content: bytes) -> Iterator[IO[bytes]]:
         source.write(content)
         source.seek(0)
     except OSError as error:
-        what = f"cannot write a temporary file: {error.strerror}"
-        raise UserError(
-            [Problem(where="disk", what=what, hint="free some space, or set TMPDIR to a directory with space")]
-        ) from error
+        raise _unwritable(error) from error
     with source:
         yield source
+
+
+def _unwritable(error: OSError) -> UserError:
+    what, hint = "cannot write a temporary file", "free some space, or set TMPDIR to a directory with space"
+    return UserError([Problem(where="disk", what=f"{what}: {error.strerror}", hint=hint)])
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 import os
 import re
-from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -95,8 +95,9 @@ def test_a_repository_that_lacks_objects_is_refused(host: Path) -> None:
     start = start_of(open_repository(host), host)
     blob = git(host, "rev-parse", "HEAD:a.txt")
     (host / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(UserError, match=r"git could not read all objects: .*; git fsck shows what is wrong"):
-        write_pack(open_repository(host), start, BytesIO())
+    pattern = r"git could not read all objects: .*; git fsck shows what is wrong"
+    with pytest.raises(UserError, match=pattern), TemporaryFile() as file:
+        write_pack(open_repository(host), start, file)
 
 
 def test_reports_a_git_failure_with_gits_message(host: Path) -> None:

@@ -258,6 +258,12 @@ def test_capture_limits_stdout_to_a_file_and_stderr(tmp_path: Path) -> None:
         assert (tmp_path / "target").stat().st_size <= 2_000_000
 
 
+def test_output_for_which_the_disk_has_no_room_ends_the_program_with_a_hint() -> None:
+    pattern = "^disk: cannot write a temporary file: No space left on device; free some space"
+    with pytest.raises(UserError, match=pattern), Path("/dev/full").open("wb") as full:
+        capture(("yes",), into=full)
+
+
 def test_an_ignored_signal_does_not_interrupt_capture() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
