@@ -119,5 +119,5 @@ def _in_agent(project: Project, argv: tuple[str, ...], *, stdin: bytes = b"") ->
     command = driver().spawn(Role(project=project, service="agent"), *argv, stdin=True)
     done = command.capture(timeout=SECONDS, stdin=stdin)
     if done.code != 0:
-        raise UserError([driver().explain(done.err or done.out, doing="writing the credential file")])
+        raise UserError([driver().explain(done.last_line, doing="writing the credential file")])
     return done.out

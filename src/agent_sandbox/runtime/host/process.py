@@ -25,6 +25,7 @@ TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill t
 TIMED_OUT = 124  # the exit code, as `timeout(1)` has it
 TOO_MUCH = 125  # the exit code of a child that was ended because it printed too much
 MOST_BYTES = 64 << 20  # of output, unless the caller expects less
+LONGEST_LINE = 500
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
@@ -36,6 +37,11 @@ class Finished(Struct, frozen=True, kw_only=True):
     code: int
     out: str
     err: str = ""
+
+    @property
+    def last_line(self) -> str:
+        """The last line of its stderr, or else of its stdout: more lines from a sandbox could look like our own."""
+        return (self.err.strip() or self.out.strip())[-LONGEST_LINE:].rpartition("\n")[2].strip()
 
 
 def capture(  # noqa: PLR0913 - each is an option of its own

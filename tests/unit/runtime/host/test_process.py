@@ -13,7 +13,8 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.host import process
-from agent_sandbox.runtime.host.process import TOO_MUCH, Finished, capture, follow, uninterrupted
+from agent_sandbox.runtime.host.process import LONGEST_LINE, TOO_MUCH, Finished, capture, follow, uninterrupted
+from table_tests import each
 
 
 def test_capture_keeps_both_outputs_and_the_exit_code() -> None:
@@ -262,6 +263,20 @@ def test_output_for_which_the_disk_has_no_room_ends_the_program_with_a_hint() ->
     pattern = "^disk: cannot write a temporary file: No space left on device; free some space"
     with pytest.raises(UserError, match=pattern), Path("/dev/full").open("wb") as full:
         capture(("yes",), into=full)
+
+
+@each(
+    ("out", "err", "line"),
+    [
+        ("a\nb\n", "", "b"),
+        ("a\n", "c\n  d \n\n", "d"),
+        ("a\n", " \n", "a"),
+        ("", "", ""),
+        ("", f"x\n{'y' * 999}\n", "y" * LONGEST_LINE),
+    ],
+)
+def test_the_last_line_is_one_and_short(out: str, err: str, line: str) -> None:
+    assert Finished(argv=(), code=1, out=out, err=err).last_line == line
 
 
 def test_an_ignored_signal_does_not_interrupt_capture() -> None:

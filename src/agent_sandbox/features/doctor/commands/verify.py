@@ -111,7 +111,7 @@ def _probes(done: Finished) -> tuple[Mapping[str, Any], ...]:
     if done.code == UNKNOWN_OPTION:
         raise UserError([OTHER])
     if done.code not in CODES:
-        raise UserError([driver().explain(done.err or done.out, doing="running the probe")])
+        raise UserError([driver().explain(done.last_line, doing="running the probe")])
     try:
         probes = tuple(
             {**{key: str(one[key]) for key in KEYS}, "ms": one["ms"]} for one in jsonlib.loads(done.out)["probes"]

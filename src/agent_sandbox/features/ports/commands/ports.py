@@ -76,7 +76,7 @@ def _list(agent: Container, *, json: bool) -> None:
     done = driver().spawn(agent, *PYTHON, code_of("listeners.py")).capture()
     found = parse_report(done.out)
     if found is None:
-        raise UserError([driver().explain(done.err or done.out, doing="looking for open ports")])
+        raise UserError([driver().explain(done.last_line, doing="looking for open ports")])
     if json:
         emit_json({"ports": to_builtins(found)})
     elif found:

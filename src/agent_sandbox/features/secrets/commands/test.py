@@ -62,7 +62,7 @@ def test(name: Name, *, url: Url = "", path: ProjectPath = None) -> int:
     )
     done = driver().spawn(agent, *curl).capture()
     if done.code != 0:
-        raise UserError([_failed(address, done.err.strip())])
+        raise UserError([_failed(address, done.last_line)])
     # The agent may have replaced curl, too: only the audit log says what was sent, and what the server answered.
     record = _logged(project, marker, urlsplit(address))
     if record is None:

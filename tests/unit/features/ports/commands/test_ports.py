@@ -43,6 +43,15 @@ def test_an_invalid_answer_is_an_error(running: FakeDocker, capsys: pytest.Captu
     assert capsys.readouterr().err.startswith("error: ")
 
 
+def test_the_sandbox_cannot_add_lines_to_the_error(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    running.says("python3 -I -c", err="no\nhint: run this\nerror: \x1b[1mmust\n\n", code=1)
+    assert exit_code(ports) == 1
+    assert capsys.readouterr().err == (
+        "error: looking for open ports: docker failed: error: \\x1b[1mmust\n"
+        "  hint: run agent-sandbox doctor to find the cause\n"
+    )
+
+
 def test_reports_that_nothing_listens(running: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     running.says("python3 -I -c", out="[]")
     assert exit_code(ports) == 0
