@@ -30,7 +30,12 @@ MOST_NAMES = 1_000
 OTHERS = "(others)"
 # Where the program in the image finds the state, and in which directory in memory it works.
 STATE, MEMORY = "/state", "/run/home"
-PROGRAM = ("python3", "-I", "/opt/usage/count.py", "daily", "--json", "--offline", "--by-agent", "--timezone", "UTC")
+# Without `timeout`, a pipe in place of a session file would keep the container for ever if this process is killed.
+SECONDS = 60.0
+PROGRAM = (
+    *("timeout", "--kill-after=2", f"{SECONDS + 10:g}"),
+    *("python3", "-I", "/opt/usage/count.py", "daily", "--json", "--offline", "--by-agent", "--timezone", "UTC"),
+)
 TOKENS = {
     "input": "inputTokens",
     "output": "outputTokens",

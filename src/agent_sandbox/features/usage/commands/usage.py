@@ -21,7 +21,15 @@ from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.features.policy.resolve_services import agent_image
 from agent_sandbox.features.stack.execute import backend, driver, execute
 from agent_sandbox.features.traffic.wanted import since_time
-from agent_sandbox.features.usage.token_usage import AgentUsage, NotAnAnswerError, Tokens, question, read_usage, total
+from agent_sandbox.features.usage.token_usage import (
+    SECONDS,
+    AgentUsage,
+    NotAnAnswerError,
+    Tokens,
+    question,
+    read_usage,
+    total,
+)
 from agent_sandbox.images import usage_images, usage_name
 from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.runtime.init.build_inputs import build_of
@@ -31,7 +39,6 @@ from agent_sandbox.runtime.project.installed import trusted_projects
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.protect.mount_checks import listed
 
-SECONDS = 60.0
 AT_ONCE = 4
 HEADINGS = ("STACK", "AGENT", ">INPUT", ">OUTPUT", ">CACHE", ">COST")
 UNKNOWN = "another user's, or never trusted here"

@@ -50,7 +50,7 @@ def test_prints_a_table_with_a_total(machine: FakeDocker, capsys: pytest.Capture
     (asked,) = (call for call in machine.calls if call.startswith("run "))
     assert "--network none --read-only --cap-drop ALL" in asked
     assert all(",readonly," in word for word in asked.split() if word.startswith("type=volume"))
-    assert f" {usage_name()} -I /opt/usage/count.py daily --json --offline " in asked
+    assert f" --entrypoint timeout {usage_name()} --kill-after=2 70 python3 -I /opt/usage/count.py daily " in asked
 
 
 def test_json_output_has_models_totals_and_stacks_not_counted(
