@@ -46,35 +46,12 @@ def run_command(options: argparse.Namespace) -> int:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     # SIGHUP reloads the policy; until the handler is set, it must not end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Imported here, because the other commands run every few seconds and need neither asyncio nor mitmproxy.
-    import asyncio  # noqa: PLC0415
-
-    from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
-    from agent_sandbox.proxy.run import run  # noqa: PLC0415
-    from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer  # noqa: PLC0415
-    from agent_sandbox.proxy.state_folder import prepare_state  # noqa: PLC0415
-    from agent_sandbox.proxy.upstream.overrides import parse_override  # noqa: PLC0415
+    # The other commands run every few seconds and need neither asyncio nor mitmproxy.
+    from agent_sandbox.proxy.run import serve  # noqa: PLC0415
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     os.umask(0o022)
-    settings = Settings(
-        policy=options.policy.absolute(),
-        policy_name=options.policy_name,
-        layers=tuple(map(parse_layer, options.layer)),
-        listen=parse_address(options.listen, option="--listen"),
-        state=options.state.absolute(),
-        upstream_ca=options.upstream_ca,
-        overrides=tuple(map(parse_override, options.resolve)),
-        entrances=Entrances(
-            **{
-                name: parse_address(place, option=f"--{name}")
-                for name in ENTRANCES
-                if (place := getattr(options, name))
-            }
-        ),
-    )
-    prepare_state(settings.state)
-    asyncio.run(run(settings, Limits()))
+    serve(options, tuple(ENTRANCES))
     return OK
 
 

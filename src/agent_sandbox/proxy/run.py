@@ -5,11 +5,12 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from OpenSSL import SSL
 
@@ -34,10 +35,12 @@ from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
 from agent_sandbox.proxy.exchange.quotas import Budgets, boot
+from agent_sandbox.proxy.front.dns import NameServer
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
 from agent_sandbox.proxy.front.transparent import TransparentProxy
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.net.address import parse_address
 from agent_sandbox.proxy.net.sockets import address_of, listen
 from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
 from agent_sandbox.proxy.reload.reloader import Identity, Reloader, files_of, identity, watch
@@ -53,14 +56,13 @@ from agent_sandbox.proxy.secrets.placeholder import (
 )
 from agent_sandbox.proxy.secrets.store import troubled
 from agent_sandbox.proxy.secrets.uses import Uses, uses_file
-from agent_sandbox.proxy.settings import Settings
+from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer
+from agent_sandbox.proxy.state_folder import prepare_state
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
 from agent_sandbox.proxy.upstream.dialler import Dialler, LoopGuard
+from agent_sandbox.proxy.upstream.overrides import parse_override
 from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.front.dns import NameServer
 
 # A proxy that is killed forgets at most the counts of the last second.
 WRITE_SECONDS = 1.0
@@ -70,6 +72,28 @@ PARSER = "agent_sandbox.policy.http.graphql_document"
 LATER_SECONDS = 5.0
 MOST_DENIALS = 1_000
 MOST_VERIFY_SECONDS = 120
+
+
+def serve(options: Namespace, entrances: Iterable[str]) -> None:
+    """Run the proxy with these options of the command line until it is stopped."""
+    settings = Settings(
+        policy=options.policy.absolute(),
+        policy_name=options.policy_name,
+        layers=tuple(map(parse_layer, options.layer)),
+        listen=parse_address(options.listen, option="--listen"),
+        state=options.state.absolute(),
+        upstream_ca=options.upstream_ca,
+        overrides=tuple(map(parse_override, options.resolve)),
+        entrances=Entrances(
+            **{
+                name: parse_address(place, option=f"--{name}")
+                for name in entrances
+                if (place := getattr(options, name))
+            }
+        ),
+    )
+    prepare_state(settings.state)
+    asyncio.run(run(settings, Limits()))
 
 
 async def run(settings: Settings, limits: Limits) -> None:
@@ -177,9 +201,7 @@ async def _entrances(  # noqa: PLR0913, PLR0917 - as below
     transparent = TransparentProxy(front, lambda: store.current, limits=limits, record=audit_log.record)
 
     @cache
-    def names() -> "NameServer":
-        from agent_sandbox.proxy.front.dns import NameServer  # noqa: PLC0415 - needed by the first query
-
+    def names() -> NameServer:
         return NameServer(
             policy=lambda: store.current,
             address=settings.listen[0],

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_sandbox.policy import Decision, Policy, Request
 from agent_sandbox.printable import printable
 from agent_sandbox.proxy.ask.grant_book import Grant, GrantBook, Scope
+from agent_sandbox.proxy.ask.learning import Learning
 from agent_sandbox.proxy.ask.questions import Question, Questions
 from agent_sandbox.proxy.ask.watchers import Watchers
 from agent_sandbox.proxy.audit.audit_log import AuditLog
@@ -17,9 +18,6 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.store import uptime
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.ask.learning import Learning
 
 LONGEST_PATH, LONGEST_HEADERS, LONGEST_NAME = 300, 300, 64
 
@@ -89,8 +87,6 @@ class Asking:
 
     async def _learn(self, question: Mapping[str, object]) -> Answer:
         if self._learning is None:
-            from agent_sandbox.proxy.ask.learning import Learning  # noqa: PLC0415 - rarely needed
-
             self._learning = Learning(
                 self._grants,
                 policy=lambda: self._store.current,

@@ -8,14 +8,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.audit.hints import Hints
 from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.audit.hints import Hints
 
 REMEMBERED = 1_000
 REMEMBERED_HINTS = REMEMBERED_FAILURES = 5
@@ -59,10 +56,7 @@ class AuditLog:
         self._verifying_until = self._monotonic() + seconds
 
     @cached_property
-    def _hints(self) -> "Hints":
-        # The proxy starts without it.
-        from agent_sandbox.proxy.audit.hints import Hints  # noqa: PLC0415
-
+    def _hints(self) -> Hints:
         return Hints()
 
     def record(self, line: AuditRecord) -> None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -32,6 +31,8 @@ from agent_sandbox.policy.http.mcp_message import CALL, LIST, STREAM, TOOL, McpM
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.ask.questions import Questions
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
+from agent_sandbox.proxy.decide.commit_signer import CommitSigner
+from agent_sandbox.proxy.decide.known_ids import KnownIds
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.decide.service_hints import advise_with
@@ -51,10 +52,6 @@ from agent_sandbox.proxy.wire.header_fields import (
     wants_websocket,
 )
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.decide.commit_signer import CommitSigner
-    from agent_sandbox.proxy.decide.known_ids import KnownIds
 
 LIMITS = Limits()
 SIGNED_BODY = BodyLimit(
@@ -98,17 +95,11 @@ class Enforcer:
         self._spender = spender
 
     @cached_property
-    def _known_ids(self) -> "KnownIds":
-        # Few policies keep operations within repositories.
-        from agent_sandbox.proxy.decide.known_ids import KnownIds  # noqa: PLC0415
-
+    def _known_ids(self) -> KnownIds:
         return KnownIds()
 
     @cached_property
-    def _signer(self) -> "CommitSigner":
-        # Few sandboxes sign commits.
-        from agent_sandbox.proxy.decide.commit_signer import CommitSigner  # noqa: PLC0415
-
+    def _signer(self) -> CommitSigner:
         return CommitSigner(self._secrets)
 
     @hook

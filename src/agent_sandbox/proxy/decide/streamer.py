@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from agent_sandbox.policy.http.path import readings, served_as
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.exchange.lfs_batch import batch_filter
+from agent_sandbox.proxy.exchange.tool_list import Room, tool_filter
 from agent_sandbox.proxy.secrets.error_code import ErrorCode, codes_for
 from agent_sandbox.proxy.secrets.redactable import coding_of, unpacked
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
@@ -20,7 +22,7 @@ from agent_sandbox.proxy.wire.http1_head import has_body
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, has_field, value_of
 
 if TYPE_CHECKING:
-    from agent_sandbox.proxy.exchange.tool_list import BodyFilter, Room
+    from agent_sandbox.proxy.exchange.tool_list import BodyFilter
 
 # The end of the path at which a git server says where large files are.
 BATCH = "/info/lfs/objects/batch"
@@ -72,10 +74,6 @@ class Streamer:
         is_batch = exchange.secrets and 200 <= status < 300 and _is_batch(exchange.path)
         if not (exchange.shows_tool or is_batch):
             return ()
-        # Few policies need them.
-        from agent_sandbox.proxy.exchange.lfs_batch import batch_filter  # noqa: PLC0415
-        from agent_sandbox.proxy.exchange.tool_list import Room, tool_filter  # noqa: PLC0415
-
         self._room = self._room or Room()
         tools = tool_filter(fields, exchange.shows_tool, self._room) if exchange.shows_tool else None
         batch = batch_filter(exchange.host, self._room) if is_batch else None

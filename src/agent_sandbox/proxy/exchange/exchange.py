@@ -14,8 +14,10 @@ from agent_sandbox.policy.engine.rule_set import Budgeted
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_MESSAGE, MAX_OPERATION, MAX_PATH, too_large
+from agent_sandbox.proxy.audit.hints import encoded_size
 from agent_sandbox.proxy.audit.record import AuditRecord, SecretUse
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
+from agent_sandbox.proxy.exchange.tool_list import why_not_filtered
 from agent_sandbox.proxy.exchange.waiting import Waiting
 from agent_sandbox.proxy.secrets.redactable import why_unreadable
 from agent_sandbox.proxy.secrets.redaction import NO_ECHOES, Echoes, Redactor
@@ -331,9 +333,6 @@ class Exchange:
             return f"{why}, so an echo of the injected secret could not be redacted"
         if self.shows_tool is None:
             return ""
-        # Few policies have rules on MCP.
-        from agent_sandbox.proxy.exchange.tool_list import why_not_filtered  # noqa: PLC0415
-
         return why_not_filtered(status, fields, why)
 
     def too_large(self) -> Denial:
@@ -406,8 +405,6 @@ class Exchange:
 def _encoded_size(request: Request) -> int:
     if len(request.path) + len(request.query) < LONG_URL:
         return 0
-    from agent_sandbox.proxy.audit.hints import encoded_size  # noqa: PLC0415 - few URLs are that long
-
     return encoded_size(request.path, request.query)
 
 

@@ -13,6 +13,7 @@ from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control.channel import Answer
+from agent_sandbox.proxy.reload.policy_diff import change
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 
@@ -89,8 +90,6 @@ def _line(decision: Effect, reason: str) -> AuditRecord:
 
 
 def _change(old: Policy, new: Policy) -> "Change":
-    from agent_sandbox.proxy.reload.policy_diff import change  # noqa: PLC0415 - only a reload compares
-
     return change(old, new)
 
 
