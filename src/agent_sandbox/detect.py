@@ -12,6 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
+from agent_sandbox.policy import Ambiguous, canonical_host
+from agent_sandbox.policy.http.host import is_address
+
 # Scheme, host, and an explicit port.
 Place = tuple[str, str, int | None]
 
@@ -151,8 +154,6 @@ def _url(match: re.Match[str]) -> str:
 
 def place_of(url: str) -> Iterator[Place]:
     """Yield scheme, host and port of a URL if its host has a public name."""
-    from agent_sandbox.policy import Ambiguous, canonical_host  # noqa: PLC0415 - brings pydantic; most projects name none
-    from agent_sandbox.policy.http.host import is_address  # noqa: PLC0415 - the same
     from agent_sandbox.policy.match.private_hosts import is_private_name  # noqa: PLC0415 - the same
 
     try:

@@ -4,6 +4,7 @@ A folder of agents has a folder for each agent, with an `agent.yaml` and, for a 
 """
 
 import re
+from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -75,8 +76,6 @@ def _read(path: Path, agent: str) -> "AgentManifest":
 
 
 def _unknown(agent: str, known: tuple[str, ...]) -> Problem:
-    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
-
     nearest = get_close_matches(agent.lower(), known, n=1, cutoff=0.5)
     guess = f"did you mean `{nearest[0]}`? " if nearest else ""
     return Problem(where="", what=f"no such agent `{agent}`", hint=f"{guess}known agents: {', '.join(known)}")

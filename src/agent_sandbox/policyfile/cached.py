@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -35,9 +36,8 @@ def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: Cach
     """Return what `load_policy` returns, faster if it is cached; raise UserError with every problem."""
 
     def read(form: Any, lists: "Lists") -> "Policy":  # noqa: ANN401 - as it was stored
-        from agent_sandbox.policy.compiler.codec import decode_policy  # noqa: PLC0415 - not needed to check a policy
-
-        return decode_policy(form, lists)
+        policy: Policy = _codec().decode_policy(form, lists)
+        return policy
 
     return _load_policy(path, layers, cache_dir, read)
 
@@ -67,10 +67,14 @@ def _load_policy[T](
     return _load(cache_dir, key, [str(file.path.absolute()) for file in files], load, _encoded, read)
 
 
-def _encoded(policy: "Policy") -> Any:  # noqa: ANN401 - what JSON can hold
-    from agent_sandbox.policy.compiler.codec import encode_policy  # noqa: PLC0415 - as above
+def _codec() -> ModuleType:
+    from agent_sandbox.policy.compiler import codec  # noqa: PLC0415 - the policy engine, not needed to check a policy
 
-    return encode_policy(policy)
+    return codec
+
+
+def _encoded(policy: "Policy") -> Any:  # noqa: ANN401 - what JSON can hold
+    return _codec().encode_policy(policy)
 
 
 def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, "Policy"]:
@@ -85,8 +89,7 @@ def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, "Poli
         return {name: _encoded(offer) for name, offer in offers.items()}
 
     def read(form: Mapping[str, Any], lists: "Lists") -> Mapping[str, "Policy"]:
-        from agent_sandbox.policy.compiler.codec import decode_policy  # noqa: PLC0415 - as above
-
+        decode_policy = _codec().decode_policy
         return {name: decode_policy(offer, lists) for name, offer in form.items()}
 
     key = ["offers", str(path.absolute().parent), *services_beside(path).names, *services_beside(path).found]
@@ -124,11 +127,9 @@ def _load[M, T](  # noqa: PLR0913, PLR0917 - what is cached, and how
             pass  # stale or damaged: load it again
     reader = Reader()
     made = load(reader.read)
-    from agent_sandbox.policy.compiler.codec import NotEncodableError  # noqa: PLC0415 - as above
-
     try:
         stored = {"sources": to_builtins(reader.sources), "form": write(made)}
-    except NotEncodableError:
+    except _codec().NotEncodableError:
         return made
     cache_dir.put(name, json.dumps(stored, separators=(",", ":")).encode())
     return made

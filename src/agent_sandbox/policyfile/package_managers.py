@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policyfile.resolved import RESOLVED
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ def aliases() -> Mapping[str, list[str]]:
 def package_managers() -> "tuple[PackageManager, ...]":
     """Return the known package managers, read on first use."""
     from agent_sandbox.policy.explain.package_manager import PackageManager  # noqa: PLC0415 - not needed for aliases
-    from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern  # noqa: PLC0415 - as above
 
     return tuple(
         PackageManager(

@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Callable, Mapping
+from difflib import unified_diff
 from enum import StrEnum
 from typing import Any
 
@@ -62,8 +63,6 @@ class Change(Struct, frozen=True, kw_only=True):
 
     def diff(self) -> str:
         """Return the unified diff from the current text to the rendered one."""
-        from difflib import unified_diff  # noqa: PLC0415 - most runs show none
-
         before, after = self.before or "", self.after
         if self.path == DOTENV:
             before, after = dotenv.without_values(before, before), dotenv.without_values(after, before)

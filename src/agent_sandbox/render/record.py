@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from agent_sandbox.agents.pin import Pins, pins_in
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.formats.foreign import load_foreign
 from agent_sandbox.render.formats.header import Provenance, provenance_of
 from agent_sandbox.render.paths import PROJECT_FILE, SHARED
 from agent_sandbox.stack.limits import Limits, kept, limits
@@ -44,8 +45,6 @@ def parse_choices(text: str) -> Choices | None:
     """Return the choices in the file that is the same in every clone, or None if the file is not ours."""
     if provenance_of(text) is Provenance.FOREIGN:
         return None
-    from agent_sandbox.render.formats.foreign import load_foreign  # noqa: PLC0415 - imports the YAML parser
-
     try:
         return Choices(**choices_in(load_foreign(text, file=SHARED)[RECORD]))
     except (UserError, LookupError, TypeError, ValueError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policyfile.package_managers import aliases
+from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.resources import data_root
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ def known_elsewhere(word: str) -> bool:
 
 @cache
 def _elsewhere() -> frozenset[str]:
-    from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and the policy engine with it
-
     text = Path(__file__).with_name("elsewhere.yaml").read_text("utf-8")
     names = parse_document(text, file="elsewhere.yaml").value
     return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
@@ -81,8 +80,6 @@ def _by_alias() -> Mapping[str, str]:
 
 
 def _all() -> Iterator[tuple[str, list[str]]]:
-    from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - as above
-
     for path in _files():
         service = parse_document(path.read_text("utf-8"), file=path.name).value
         also = service.get("also") if isinstance(service, dict) else None

@@ -26,6 +26,7 @@ from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 from agent_sandbox.policyfile.layer_file import PROJECT
+from agent_sandbox.policyfile.sources import git_services
 from agent_sandbox.problems import UserError
 
 # Returns a policy per service; called only if it could help.
@@ -145,8 +146,6 @@ def _package_manager(request: Request) -> PackageManager | None:
 
 
 def _git_command(request: Request, layers: Collection[str]) -> str:
-    from agent_sandbox.policyfile.sources import git_services  # noqa: PLC0415 - not needed for an allowed request
-
     return git_command(request, git_services(), layers)
 
 
