@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.host.files import read_text, write_all
-from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.files import project_lock, read_text, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.project.clone_record import Clone, path_option, save_clone
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look

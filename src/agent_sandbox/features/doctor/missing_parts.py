@@ -3,15 +3,14 @@
 from pathlib import Path
 
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.features.doctor.table import engine_problems
 from agent_sandbox.features.stack.execute import driver
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.driver.protocol import Machine
 
 
 def missing_parts() -> tuple[Problem, ...]:
     """Return what is missing to build and start a stack: the command, the engine, its plugins."""
-    from agent_sandbox.features.doctor.table import engine_problems  # noqa: PLC0415 - only a first start needs it
-    from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
-
     return engine_problems(Machine(path=None, cwd=Path.cwd(), driver=driver()))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.project.root import find_root
 
 if TYPE_CHECKING:
     from agent_sandbox.backends.project import Project
@@ -30,8 +31,6 @@ def find_policy(path: Path | None, *, cwd: Path) -> Path:
 
     `path` may also be the name of a stack or of a clone.
     """
-    from agent_sandbox.runtime.project.root import find_root  # noqa: PLC0415 - who names a file needs none of it
-
     root = _root_of_stack(path, cwd) or path or find_root(None, cwd=cwd)
     if root is not None:
         return root / POLICY_FILE

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.file import POLICY_FILE
+from agent_sandbox.policyfile.named_services import without_file
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.git.worktree import Outside, repository_outside
+from agent_sandbox.runtime.host.files import project_lock, write_all
+from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.init.facts import homes
+from agent_sandbox.runtime.policies.registries import SECONDS, image_machine, this_machine
+from agent_sandbox.runtime.project.installed import agent_images
 
 if TYPE_CHECKING:
     from agent_sandbox.backends.project import Project
@@ -27,15 +34,12 @@ def no_image() -> None:
 
 def resolve_named(policy: Path, *, image: Image = no_image) -> tuple[str, ...]:
     """Resolve the services that the policy names and that have no file yet; return what to print."""
-    from agent_sandbox.policyfile.named_services import without_file  # noqa: PLC0415 - not needed for `--help`
-
     names = without_file(policy)
     return resolve_these(policy, names, image=image) if names else ()
 
 
 def resolve_these(policy: Path, names: Sequence[str], *, image: Image = no_image) -> tuple[str, ...]:
     """Resolve these services; return one line for each registry, and for what the user may want to know."""
-    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - most policies are resolved
     from agent_sandbox.runtime.policies.self_resolving import find, together, without_answer  # noqa: PLC0415 - as above
 
     policy = policy.absolute()
@@ -52,8 +56,6 @@ def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool
     """Return the image of the project's agents; if it does not exist, build it with `build`, or return None."""
     from agent_sandbox.features.stack.execute import backend, driver, execute  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.driver.place import Helper  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.policies.registries import SECONDS, image_machine  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.project.installed import agent_images  # noqa: PLC0415 - as above
 
     name = agent_images(project)[-1].name
     if name not in driver().images((name,)):
@@ -74,8 +76,6 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
     They are trusted if the policy is, unless `trust` is False.
     """
     from agent_sandbox.features.trust.auto_trust import remembering  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.policies.resolving import write  # noqa: PLC0415 - as above
 
     texts = {
@@ -96,9 +96,6 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
 
 
 def _keep_out_of_git(project: Path, paths: Sequence[str]) -> None:
-    from agent_sandbox.runtime.git.worktree import Outside, repository_outside  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.host.files import write_all  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.init.facts import homes  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.init.git_exclude import exclude_file, excluding, not_ignored  # noqa: PLC0415 - as above
 
     git = repository_outside(project, homes(os.environ))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.features.review.changes import Baseline
+from agent_sandbox.features.review.changes import Baseline, take
 from agent_sandbox.features.stack.start_stack import build_images
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ def sandbox_for_run(
         yield SandboxForRun(project=own, cache=cache)
         return
     from agent_sandbox.features.clones.throw_away_clone import fetched_and_removed  # noqa: PLC0415 - as above
-    from agent_sandbox.features.review.changes import take  # noqa: PLC0415 - as above
 
     with fetched_and_removed(claim_clone(project, clone), quiet=quiet) as thrown:
         # What it would keep for other clones would be removed with it.

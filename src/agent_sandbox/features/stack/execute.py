@@ -17,6 +17,7 @@ from agent_sandbox.runtime.driver.session import run_session
 from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.events import Event, Tell, ignore
 from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import settings_replaced
 from agent_sandbox.stack.containers import ENTER
@@ -109,8 +110,6 @@ def not_running(project: Project) -> Problem:
 
 
 def _path_option(project: Project) -> str:
-    from agent_sandbox.runtime.project.clone_record import path_option  # noqa: PLC0415 - only for messages
-
     return path_option(project.root, os.environ, cwd=Path.cwd())
 
 

@@ -9,7 +9,7 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.host.files import project_lock, read_text
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.build_registries import mirrors_of
 from agent_sandbox.runtime.init.project_file import is_outdated
@@ -32,7 +32,6 @@ def updated(project: Project, *, quiet: bool) -> Project:
     if not (edited or foreign or unmounted or _has_other_mirrors(project.root)):
         return project
     from agent_sandbox.features.trust.auto_trust import remember  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - most stacks are current
     from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
 
     agents = agents_of(project.root, os.environ) or project.agents

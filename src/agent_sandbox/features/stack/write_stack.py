@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.agents.together import sentence
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.question import agrees, answer_to
 from agent_sandbox.features.policy.resolve_services import resolve_named
 from agent_sandbox.features.trust.auto_trust import remember
 from agent_sandbox.features.trust.prompt import unseen_in
@@ -19,7 +20,7 @@ from agent_sandbox.projectfile.languages import packages_for
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.render.paths import DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change
-from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.files import project_lock
 from agent_sandbox.runtime.host.settings import user_settings, write_settings
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
@@ -61,8 +62,6 @@ def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True
 
 def _wants(languages: Mapping[str, Sequence[str]]) -> bool:
     """Ask whether to install the languages that the project's files show; an empty answer means yes."""
-    from agent_sandbox.cli.terminal.question import answer_to  # noqa: PLC0415 - the first time only
-
     packages, files = ", ".join(packages_for(languages)), listed([*chain(*languages.values())])
     question = f"This project uses {sentence([*languages])} ({files}): install {packages} in its image? [Y/n]"
     return answer_to(question) in {"", "y", "yes"}
@@ -125,8 +124,6 @@ def settle(options: InitOptions, prepared: Prepared) -> Prepared:
 
 
 def _yes(title: str, paths: Sequence[str]) -> bool:
-    from agent_sandbox.cli.terminal.question import agrees  # noqa: PLC0415 - rarely needed
-
     say(title)
     for path in paths:
         say(f"  {printable(path)}")

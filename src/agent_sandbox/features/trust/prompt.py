@@ -1,6 +1,7 @@
 """The trust question: all of a project's settings, or what changed since they were last trusted."""
 
 from collections.abc import Iterator, Mapping
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,4 @@ def _difference(path: str, old: str, new: str, *, bounded: bool = False) -> Iter
     elif before == after and old != new:
         yield f"{path} differs only in its line endings"
     else:
-        from difflib import unified_diff  # noqa: PLC0415 - most often nothing has changed
-
         yield from unified_diff(before, after, f"a/{path}", f"b/{path}", lineterm="")

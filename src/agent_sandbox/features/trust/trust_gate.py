@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec import Struct
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.output import diff_lines, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
@@ -17,6 +17,7 @@ from agent_sandbox.features.policy.file import shown
 from agent_sandbox.features.trust.prompt import Question, changes, question_about
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY, SHARED
+from agent_sandbox.runtime.host.files import project_lock
 from agent_sandbox.runtime.host.user_dirs import state_directory
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
 from agent_sandbox.runtime.project.root import find_root, lacks_clone_files
@@ -64,8 +65,6 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
 
 def remember(now: Standing, store: Store) -> None:
     """Trust these settings and write the planned files; raise UserError if the settings have changed meanwhile."""
-    from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - most runs ask nothing
-
     with project_lock(now.root, state_directory(os.environ)):
         again = current_settings(now.root, store)
         store.save(now)
@@ -162,8 +161,6 @@ def _refuse(root: str, question: Question) -> NoReturn:
 
 def as_lines(question: Question) -> Iterator[str]:
     """Yield the question as text."""
-    from agent_sandbox.cli.terminal.output import diff_lines  # noqa: PLC0415 - most runs ask nothing
-
     root = str(question.standing.root)
     # Never shortened: a hidden line could be the important one. The summary after it stays on the screen.
     yield from (*diff_lines("\n".join(question.differences)), "") if question.differences else ()

@@ -10,8 +10,9 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import ExitStack, suppress
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,9 +20,14 @@ from msgspec import Struct
 
 from agent_sandbox.atomic_file import STAGED, place, stage
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.user_dirs import state_name
 
 MAX_BYTES = 1 << 20
 CHUNK = 1 << 18
+# Each command holds the lock of a project for milliseconds, never while it asks, builds or waits for an engine.
+LOCK_SECONDS = 60.0
+LOCK_STEP = 0.02
+LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: opening a pipe does not block; it is then recognised and rejected.
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -306,3 +312,42 @@ def is_real(project: Path, path: str) -> bool:
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             return False
     return True
+
+
+@contextmanager
+def project_lock(root: Path, state: Path, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Hold the lock of the project in this directory; wait for it, and raise UserError if it stays taken.
+
+    The lock is in `state`, the user's state directory: an agent could hold one in the project, and so prevent a deny.
+    """
+    folder = state / "locks"
+    place = folder / f"{state_name(root.resolve())}.lock"
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folders(state, [folder.name])
+        handle = os.open(place, LOCK_FLAGS, 0o600)
+        if os.geteuid() == 0:  # after a command under sudo, the user still has to open it
+            os.fchown(handle, folder.stat().st_uid, folder.stat().st_gid)
+    except OSError as error:
+        raise UserError([problem_of(str(place), error)]) from error
+    try:
+        end = clock() + LOCK_SECONDS
+        while not _taken(handle, place):
+            if clock() > end:
+                what, hint = "another command is writing this project's files", f"end it: fuser {place} shows it"
+                raise UserError([Problem(where=str(root), what=what, hint=hint)])
+            time.sleep(LOCK_STEP)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int, place: Path) -> bool:
+    """Take the lock if it is free; return whether it is ours."""
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except OSError as error:
+        raise UserError([problem_of(str(place), error)]) from error
+    return False

@@ -7,6 +7,8 @@ size of the files are limited.
 import json
 import os
 import re
+import shutil
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -124,8 +126,6 @@ def write_settings(folder: Path, files: Mapping[str, str]) -> None:
     """
     if folder.is_dir() and _present(folder) == files:
         return
-    import shutil  # noqa: PLC0415 - with three compression libraries; few stacks have copies
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -151,8 +151,6 @@ def _present(folder: Path) -> dict[str, str]:
 
 def forget_settings(stack: str, environ: Mapping[str, str]) -> None:
     """Remove the copies for a stack."""
-    import shutil  # noqa: PLC0415 - as above
-
     shutil.rmtree(folder_of(stack, environ), ignore_errors=True)
 
 
@@ -177,8 +175,6 @@ def kept_keys(path: str, text: str, keys: Sequence[str], first: str) -> str:
 
     A value is kept if it is a plain value or a list of them. Raise ValueError if the user's file cannot be read.
     """
-    import tomllib  # noqa: PLC0415 - every `init` imports this module, and few copy settings
-
     is_json = path.endswith(".json")
     read = read_json(text) if is_json else tomllib.loads(text)
     said = read if isinstance(read, dict) else {}

@@ -9,8 +9,10 @@ from agent_sandbox.backends.verbs import Build, Cache, Freshness
 from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
+from agent_sandbox.runtime.init.build_registries import machine_registries
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.policies.layers import company_ca
+from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files
 
@@ -56,9 +58,6 @@ def build_of(images: tuple[Image, ...], *, extra_ca: Path | None, anew: bool = F
 
 
 def _registries(asked: Collection[str]) -> dict[str, str]:
-    from agent_sandbox.runtime.init.build_registries import machine_registries  # noqa: PLC0415 - few images need it
-    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - as above
-
     return machine_registries(this_machine(os.environ), asked)
 
 

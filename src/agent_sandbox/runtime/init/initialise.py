@@ -34,7 +34,9 @@ from agent_sandbox.runtime.init.facts import find_project, homes, look_at, owner
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, digest_of, settle
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
+from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
+from agent_sandbox.runtime.project.clone_record import clone_at
 from agent_sandbox.runtime.project.installed import is_own, read_project
 from agent_sandbox.runtime.project.record import Record, facts_said, known, record_files, record_of, record_text
 from agent_sandbox.runtime.protect.protected import LOST, Protection, find_protected
@@ -216,8 +218,6 @@ def _clone_at(project: Path, environ: Mapping[str, str]) -> "Clone | None":
     """Return the clone whose settings are in this directory, or None for a project on this machine."""
     if project.parent.parent.name != CLONES:
         return None
-    from agent_sandbox.runtime.project.clone_record import clone_at  # noqa: PLC0415 - most projects are none
-
     return clone_at(project, environ)
 
 
@@ -309,13 +309,6 @@ def _offered(
     texts = naming_files(project)
     if not texts:
         return Offered(services=services, languages=languages, detect=options.detect)
-    from agent_sandbox.runtime.policies.registries import (  # noqa: PLC0415 - only for projects that name hosts
-        known_places,
-        names_registries,
-        this_machine,
-        whole,
-    )
-
     resolved = {path for path in texts for service in services if names_registries(service, path)}
     named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
     detect = options.detect

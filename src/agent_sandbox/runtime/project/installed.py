@@ -13,6 +13,7 @@ from agent_sandbox.images import OURS, Image, base_name, images_for, project_ima
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PROJECT_FILE, RECORD, STACK
 from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.project.clone_record import clone_named
 from agent_sandbox.runtime.project.dotenv import stack_files
 from agent_sandbox.runtime.project.project_file import (
     additions_in,
@@ -67,8 +68,6 @@ def named_root(path: Path | None, store: Store, *, cwd: Path) -> Path | None:
 
 def root_named(name: str, store: Store, *, cwd: Path) -> Path | None:
     """Return the directory of the clone with this name of the project that contains `cwd`, or of the trusted stack."""
-    from agent_sandbox.runtime.project.clone_record import clone_named  # noqa: PLC0415 - only for a name
-
     here = find_root(None, cwd=cwd)
     if here and (clone := clone_named(here, name, os.environ)):
         return clone.root

@@ -4,7 +4,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from agent_sandbox.render.formats.header import BEGIN
 from agent_sandbox.render.paths import SHARED, STACK, VALUES
+from agent_sandbox.runtime.host.files import read_bytes
 
 STACK_FILE = Path(STACK)
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
@@ -23,9 +25,6 @@ def lacks_clone_files(root: Path) -> bool:
 def _has_shared(folder: Path) -> bool:
     if not os.path.exists(folder / SHARED):
         return False
-    from agent_sandbox.render.formats.header import BEGIN  # noqa: PLC0415 - in new clones alone
-    from agent_sandbox.runtime.host.files import read_bytes  # noqa: PLC0415 - as above
-
     with suppress(OSError):
         return (read_bytes(folder, SHARED, limit=len(BEGIN)) or b"") == BEGIN
     return False

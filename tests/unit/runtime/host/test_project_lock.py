@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.files import project_lock
 from agent_sandbox.runtime.host.user_dirs import state_name
 
 

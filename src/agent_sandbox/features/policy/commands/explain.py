@@ -24,6 +24,7 @@ from agent_sandbox.policytools.explain.explaining import Explanation, Miss
 from agent_sandbox.policytools.explain.explaining import explain as explain_request
 from agent_sandbox.policytools.explain.remedy import Choice, Remedy
 from agent_sandbox.policytools.explain.request_line import RequestLine, method_and_url, read_header, read_size
+from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here
 
 Method = Annotated[str, Argument(help="GET, POST, ...; if left out, GET.")]
 Url = Annotated[str | None, Argument(help="https://host/path?query")]
@@ -54,8 +55,6 @@ def explain(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> None:
     """Show whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - not needed for `--help`
-
     where = named_policy(policy, path=path)
     verb, address = method_and_url((method, *([] if url is None else [url])))
     line = RequestLine(

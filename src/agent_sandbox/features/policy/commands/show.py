@@ -14,6 +14,7 @@ from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.settings import Settings, dump_settings
+from agent_sandbox.runtime.policies.layers import layers_here, load_here
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile import LayerFile
@@ -26,8 +27,6 @@ def show(
     file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
 ) -> None:
     """Print the effective policy: every rule with its layer and line, services included."""
-    from agent_sandbox.runtime.policies.layers import layers_here, load_here  # noqa: PLC0415 - not needed for `--help`
-
     where = named_policy(file, policy, path=path)
     loaded, layers = load_here(where, os.environ), layers_here(os.environ, beside=where)
     if json:

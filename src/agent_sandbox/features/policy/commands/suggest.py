@@ -27,8 +27,7 @@ from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
 from agent_sandbox.policytools.suggest.suggesting import Proposal, Suggestions
 from agent_sandbox.policytools.suggest.suggesting import suggest as suggest_rules
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import write_all
-from agent_sandbox.runtime.host.project_lock import project_lock
+from agent_sandbox.runtime.host.files import project_lock, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_file
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.project.installed import open_project

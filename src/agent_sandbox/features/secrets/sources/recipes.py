@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import problem_of
+from agent_sandbox.runtime.host.files import problem_of, project_lock
 from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 
 OTHERS_MAY_WRITE = 0o022
@@ -82,8 +82,6 @@ class Recipes(Struct, frozen=True, kw_only=True):
         return self.folder / f"{state_name(self.root)}.json"
 
     def _lock(self) -> AbstractContextManager[None]:
-        from agent_sandbox.runtime.host.project_lock import project_lock  # noqa: PLC0415 - most commands only read them
-
         return project_lock(self.root, self.folder.parent)
 
     def _save(self, recipes: Iterable[Recipe]) -> None:

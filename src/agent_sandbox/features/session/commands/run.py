@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Struct
 from typer import Argument, Option
@@ -20,11 +20,15 @@ from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Languages, NoDe
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.tty import at_terminal
+from agent_sandbox.features.doctor import missing_parts
 from agent_sandbox.features.ports.kept_ports import keep_ports
+from agent_sandbox.features.review.unreviewed import report_unreviewed
 from agent_sandbox.features.secrets.secret_keeper import keep_secrets
+from agent_sandbox.features.session.reported_run import ReportedRun
 from agent_sandbox.features.session.sandbox_for_run import sandbox_for_run
 from agent_sandbox.features.stack.execute import attach, backend, execute
 from agent_sandbox.features.stack.start_stack import report_unwritable_project, start
+from agent_sandbox.features.stack.write_stack import require_no_conflict, write_stack
 from agent_sandbox.features.trust.trust_gate import open_trusted, open_unasked
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
@@ -32,11 +36,9 @@ from agent_sandbox.projectfile.languages import packages_of
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
 from agent_sandbox.runtime.host.program_path import program_path
+from agent_sandbox.runtime.init.initialise import InitOptions
 from agent_sandbox.runtime.init.setup_notes import readable_dotenv
 from agent_sandbox.runtime.project.installed import has_stack, init_for, read_facts
-
-if TYPE_CHECKING:
-    from agent_sandbox.features.session.reported_run import ReportedRun
 
 Arguments = Annotated[
     list[str] | None,
@@ -134,11 +136,9 @@ def run(  # noqa: PLR0913 - each is an option
         return code or (FIXABLE if sandbox.fetch_failed else DONE)
 
 
-def _report(*, wanted: bool) -> "AbstractContextManager[ReportedRun | None]":
+def _report(*, wanted: bool) -> AbstractContextManager[ReportedRun | None]:
     if not wanted:
         return nullcontext()
-    from agent_sandbox.features.session.reported_run import ReportedRun  # noqa: PLC0415 - only with --json
-
     return ReportedRun()
 
 
@@ -157,8 +157,6 @@ def _unreviewed_after(project: Project) -> Iterator[None]:
     try:
         yield
     finally:
-        from agent_sandbox.features.review.unreviewed import report_unreviewed  # noqa: PLC0415 - only after the agent
-
         with suppress(UserError):  # `review` reports it; the agent's exit code stays
             report_unreviewed(project.root)
 
@@ -266,10 +264,6 @@ def _picked(names: Sequence[str], question: str, *, about: str) -> str:
 
 
 def _initialise(agent: str, path: Path | None, new: _New, *, quiet: bool, dry_run: bool) -> None:
-    from agent_sandbox.features.doctor import missing_parts  # noqa: PLC0415 - the first time only
-    from agent_sandbox.features.stack.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
-    from agent_sandbox.runtime.init.initialise import InitOptions  # noqa: PLC0415
-
     folder = path or Path.cwd()
     agent = agent or (_asked_agent(folder.absolute()) if new.asks else "")
     if not agent:

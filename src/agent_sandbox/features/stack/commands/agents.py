@@ -16,6 +16,7 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_pr
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.features.stack.execute import backend, driver, execute
 from agent_sandbox.features.usage.state_sizes import state_sizes
+from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, known_versions, load_manifest, load_manifests, place_of
 from agent_sandbox.runtime.host.user_dirs import state_directory
@@ -155,8 +156,6 @@ def _as_text(listed: Sequence[Listed]) -> Iterator[str]:
 
 
 def _require_services(manifest: AgentManifest) -> None:
-    from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - not needed for a list
-
     known = shipped_services()
     unknown = [name for name in (*manifest.services, *manifest.providers) if name not in known]
     if unknown:

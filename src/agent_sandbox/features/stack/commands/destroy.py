@@ -22,6 +22,7 @@ from agent_sandbox.features.secrets.sources.all_recipes import shared_recipes
 from agent_sandbox.features.stack.execute import backend, driver, execute
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.init.own_files import as_listed, remove_ours, without_ours
+from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.clone_record import clone_at, clones_of, path_option
 from agent_sandbox.runtime.project.installed import open_project, own_images
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -123,7 +124,6 @@ def _report_clones(project: Project) -> None:
 def _report_secrets(project: Project) -> None:
     """List the removed secrets that the policy, which stays, still needs."""
     from agent_sandbox.policytools.unset_secrets import kinds_of  # noqa: PLC0415 - with the policy compiler
-    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - as above
 
     with suppress(UserError):  # other commands report an invalid policy
         shared = {one.name for one in shared_recipes(project.root, os.environ)}

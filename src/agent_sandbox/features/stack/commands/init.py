@@ -11,7 +11,8 @@ from typer import Argument, Option
 
 from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.options import Languages, NoDetect, Provider
-from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.output import diff_lines, emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.features.stack.write_stack import require_no_conflict, write_stack
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.languages import packages_of
@@ -127,7 +128,6 @@ def init(  # noqa: PLR0913 - each is an option
 def _offer_services(prepared: Prepared) -> None:
     """Ask about each service that an agent needs and the policy, which `init` never changes unasked, does not name."""
     for service in missing_services(prepared.changes, prepared.agents.services):
-        from agent_sandbox.cli.terminal.question import agrees  # noqa: PLC0415 - as above
         from agent_sandbox.features.policy.edit import put_service  # noqa: PLC0415 - most policies name it
 
         agent = prepared.agents.connecting_to(service).names[0]
@@ -180,8 +180,6 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
 def _emit_diff(change: Change) -> None:
     diff = change.diff()
     if diff:
-        from agent_sandbox.cli.terminal.output import diff_lines  # noqa: PLC0415 - only for differences
-
         emit_lines(diff_lines(diff.rstrip("\n")))
 
 

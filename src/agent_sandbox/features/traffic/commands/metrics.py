@@ -14,6 +14,7 @@ from agent_sandbox.cli.framework.errors import DONE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.features.traffic.audit_log import LogFile, each_record
+from agent_sandbox.features.traffic.metrics_server import MetricsServer
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
@@ -66,7 +67,6 @@ def _address(text: str) -> tuple[str, int]:
 def _serve(address: tuple[str, int], path: Path | None) -> int:
     from agent_sandbox.features.traffic.following import follow  # noqa: PLC0415 - only then
     from agent_sandbox.features.traffic.metrics import Metrics  # noqa: PLC0415 - needs the package
-    from agent_sandbox.features.traffic.metrics_server import MetricsServer  # noqa: PLC0415 - only then
 
     project = open_project(path, cwd=Path.cwd())
     found = Metrics(project.name)

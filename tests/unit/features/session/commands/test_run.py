@@ -14,7 +14,6 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.clones import throw_away_clone
 from agent_sandbox.features.clones.fetch import one_at_a_time
-from agent_sandbox.features.review import unreviewed
 from agent_sandbox.features.session.commands import run as module
 from agent_sandbox.features.session.commands.run import run
 from agent_sandbox.features.watch.watching import asking_run
@@ -75,7 +74,7 @@ def test_keeps_the_agents_exit_code_if_the_review_fails(
         raise UserError([Problem(where="x", what="cannot be read")])
 
     monkeypatch.setattr(attached, "run_attached", lambda *_, **_options: 3)
-    monkeypatch.setattr(unreviewed, "report_unreviewed", fail)
+    monkeypatch.setattr(module, "report_unreviewed", fail)
     up_to_date.says("ps --all").says("up --detach")
     with pytest.raises(SystemExit, match="3"):
         run([])

@@ -19,6 +19,7 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init import initialise
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
 from fake_tty import Person
@@ -74,7 +75,7 @@ def test_prints_the_next_steps_at_the_end(ask: Ask) -> None:
 def test_writes_a_valid_policy(
     agent: str, ide: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registries, "known_places", lambda _: {("https", "npm.example.test", 443)})
+    monkeypatch.setattr(initialise, "known_places", lambda _: {("https", "npm.example.test", 443)})
     (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
     assert ask("init", agent, "--ide", ide, "--detect").code == 0
     load_policy(empty_project / POLICY)
@@ -105,7 +106,8 @@ def test_detect_allows_hosts_only_if_this_machine_names_them_too(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
-    monkeypatch.setattr(registries, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
+    for module in (initialise, registries):
+        monkeypatch.setattr(module, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     answer = ask("init", "claude", "--detect")
     policy = load_policy(empty_project / POLICY)
@@ -145,7 +147,7 @@ def test_detect_allows_hosts_only_if_this_machine_names_them_too(
 def test_without_detect_does_not_read_the_configuration_of_the_machine(
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registries, "known_places", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr(initialise, "known_places", lambda _: pytest.fail("it was asked"))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     assert ask("init", "claude").code == 0
     policy = load_policy(empty_project / POLICY)
