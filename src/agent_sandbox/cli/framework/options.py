@@ -25,6 +25,9 @@ DryRun = Annotated[bool, Option(help="Print what would be done, without doing it
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.")]
 Following = Annotated[bool, Option("--follow", "-f", help="Keep printing new lines.")]
 Tail = Annotated[int | None, Option("--tail", "-n", help="Print only the last N lines.", metavar="N", min=0)]
+# For `policy allow` and `policy deny`.
+RuleUrl = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
+NoReload = Annotated[bool, Option(help="Only edit the file: the running proxy keeps the policy that it has.")]
 NoCache = Annotated[bool, Option(help="Build every step again, without the cache.")]
 ExtraCa = Annotated[
     Path | None,

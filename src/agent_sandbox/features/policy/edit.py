@@ -5,29 +5,36 @@ import shlex
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say
 from agent_sandbox.features.policy.file import named_policy
+from agent_sandbox.features.policy.resolve_services import agent_image, resolve_these
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
-from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policyfile.parse.aliases import service_meant
+from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED, resolved_for
+from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Values
+from agent_sandbox.policytools.edit.flow_style import flow
+from agent_sandbox.policytools.edit.insertion import written
+from agent_sandbox.policytools.edit.route_template import as_pattern
+from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule, rules_of_push
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.edit import (
+    named_service,
+    planned_edits,
+    planned_options,
+    planned_service,
+    planned_values,
+)
+from agent_sandbox.runtime.policies.layers import is_layer
+from agent_sandbox.runtime.project.installed import open_project
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from agent_sandbox.policytools.edit.editing import Edited, Values
-    from agent_sandbox.policytools.edit.short_rule import ShortRule
     from agent_sandbox.runtime.policies.registries import Machine
 
-RULE = "'GET https://example.com/path', quoted or as two words; a URL, for every method; or a host."
-Rule = Annotated[str, Argument(help=RULE)]
-Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
-NoReload = Annotated[bool, Option(help="Only edit the file: the running proxy keeps the policy that it has.")]
-METHODS = tuple(sorted(STANDARD))
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 
@@ -42,9 +49,6 @@ def add_rule(  # noqa: PLR0913 - the command's options
     no_reload: bool,
 ) -> None:
     """Add the rule to the policy file and print where, or print the diff; then reload the project's policy."""
-    from agent_sandbox.policyfile.parse.aliases import service_meant  # noqa: PLC0415 - as above
-    from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - not needed for `--help`
-
     file = named_policy(policy, path=path)
     if effect is Effect.ALLOW and url is None and (service := service_meant(rule)):
         added = put_service(service, file, dry_run=dry_run)
@@ -52,7 +56,7 @@ def add_rule(  # noqa: PLR0913 - the command's options
         wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
         added = put(wanted, file, dry_run=dry_run)
     if not (dry_run or no_reload or policy):
-        from agent_sandbox.features.proxy.reload_policy import reload_if_running  # noqa: PLC0415 - only then
+        from agent_sandbox.features.proxy.reload_policy import reload_if_running  # noqa: PLC0415 - only then: 40 modules
 
         if not reload_if_running(path) and added:
             say(f"no sandbox runs: the next agent-sandbox up{_option(path)} loads it")
@@ -69,28 +73,20 @@ def _option(path: Path | None) -> str:
     return f" --path {shlex.quote(str(path))}" if path else ""
 
 
-def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
+def put(wanted: ShortRule, file: Path, *, dry_run: bool = False) -> bool:
     """Add the rule to the file, or print the diff; return whether the file changed.
 
     For one request of a `git push`, the rule for the other is added, too.
     """
-    # Not needed for `--help`.
-    from agent_sandbox.features.trust.trusted_edit import write_trusted  # noqa: PLC0415
-    from agent_sandbox.policytools.edit.editing import AlreadyCovered  # noqa: PLC0415
-    from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
-    from agent_sandbox.policytools.edit.route_template import as_pattern  # noqa: PLC0415
-    from agent_sandbox.policytools.edit.short_rule import rules_of_push  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import planned_edits  # noqa: PLC0415
-
     rules = rules_of_push(wanted)
     afters: tuple[Edited | AlreadyCovered, ...] = ()
 
-    def plan() -> "tuple[str, Edited | None]":
+    def plan() -> tuple[str, Edited | None]:
         nonlocal afters
         before, afters = planned_edits(file, rules, os.environ)
         return before, next((after for after in reversed(afters) if not isinstance(after, AlreadyCovered)), None)
 
-    before, last = plan() if dry_run else ("", write_trusted(file, plan, os.environ))
+    before, last = plan() if dry_run else ("", _write(file, plan))
     if dry_run and last is not None:
         emit_lines(diff_lines(difference(file, before, last.text)))
         return False
@@ -114,18 +110,12 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
 
     A service whose registries come from this machine's configuration is resolved, also if the file names it already.
     """
-    # Not needed for `--help`.
-    from agent_sandbox.features.trust.trusted_edit import write_trusted  # noqa: PLC0415
-    from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED, resolved_for  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import named_service, planned_service  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.layers import is_layer  # noqa: PLC0415
-
     if name in RESOLVED and is_layer(file, os.environ):
         what = f"only a project's policy can name {name}"
         raise UserError([Problem(where=str(file), what=what, hint=ONLY_PROJECT)])
 
     plan = partial(planned_service, file, name, os.environ)
-    before, after = plan() if dry_run else ("", write_trusted(file, plan, os.environ))
+    before, after = plan() if dry_run else ("", _write(file, plan))
     if after is None:
         emit_lines([f"{named_service(file, name)}: `{name}` is already under `services`"])
     elif dry_run:
@@ -141,9 +131,6 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
 
 def resolve_added(name: str, file: Path) -> None:
     """Resolve a service that the file names, if it is one whose registries come from this machine's configuration."""
-    from agent_sandbox.features.policy.resolve_services import resolve_these  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.policyfile.resolved import resolved_for  # noqa: PLC0415 - the same
-
     if resolved := resolved_for(name):
         for line in resolve_these(file, [resolved], image=lambda: _image_of(file)):
             say(line)
@@ -151,9 +138,6 @@ def resolve_added(name: str, file: Path) -> None:
 
 def _image_of(file: Path) -> "Machine | None":
     """Return the image of the project with this policy; None without a stack, an engine or an image."""
-    from agent_sandbox.features.policy.resolve_services import agent_image  # noqa: PLC0415 - few services need it
-    from agent_sandbox.runtime.project.installed import open_project  # noqa: PLC0415 - as above
-
     try:
         return agent_image(open_project(file.absolute().parent.parent, cwd=Path.cwd()))
     except UserError:
@@ -162,34 +146,29 @@ def _image_of(file: Path) -> "Machine | None":
 
 def put_options(service: str, options: "Mapping[str, object]", file: Path) -> bool:
     """Give the service in the file these options and print where; return whether the file changed."""
-    # Not needed for `--help`.
-    from agent_sandbox.features.trust.trusted_edit import write_trusted  # noqa: PLC0415
-    from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import planned_options  # noqa: PLC0415
-
-    after = write_trusted(file, lambda: planned_options(file, service, options, os.environ), os.environ)
+    after = _write(file, lambda: planned_options(file, service, options, os.environ))
     if after is None:
         return False
-    written = [
-        f"`{option}: {flow(value)}`" if len(options) == 1 else f"`{option}`" for option, value in options.items()
-    ]
+    values = [f"`{option}: {flow(value)}`" if len(options) == 1 else f"`{option}`" for option, value in options.items()]
     emit_lines(
-        [f"{file}:{after.line}: the service {service} has {'' if len(options) == 1 else 'new '}{', '.join(written)}"]
+        [f"{file}:{after.line}: the service {service} has {'' if len(options) == 1 else 'new '}{', '.join(values)}"]
     )
     return True
 
 
-def put_values(values: "Values", what: str, file: Path) -> bool:
+def put_values(values: Values, what: str, file: Path) -> bool:
     """Add settings and entries to the file and print where; return whether the file changed."""
-    # Not needed for `--help`.
-    from agent_sandbox.features.trust.trusted_edit import write_trusted  # noqa: PLC0415
-    from agent_sandbox.runtime.policies.edit import planned_values  # noqa: PLC0415
-
-    after = write_trusted(file, lambda: planned_values(file, values, os.environ), os.environ)
+    after = _write(file, lambda: planned_values(file, values, os.environ))
     if after is None:
         return False
     emit_lines([f"{file}:{after.line}: added {what}"])
     return True
+
+
+def _write(file: Path, plan: "Callable[[], tuple[str, Edited | None]]") -> Edited | None:
+    from agent_sandbox.features.trust.trusted_edit import write_trusted  # noqa: PLC0415 - 30 modules; `watch` edits rarely
+
+    return write_trusted(file, plan, os.environ)
 
 
 def difference(file: Path, before: str, after: str) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.features.policy.commands import learn, services, suggest
+from agent_sandbox.features.policy import services
+from agent_sandbox.features.policy.commands import learn, suggest
 from fake_tty import Person
 
 POLICY = """\
