@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.project.owners import owner_of
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.naming import stack_name

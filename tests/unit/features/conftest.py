@@ -10,8 +10,7 @@ from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host import attached
-from agent_sandbox.runtime.init import facts
-from agent_sandbox.runtime.project import installed
+from agent_sandbox.runtime.project import installed, owners
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.stack.containers import SESSION
 from fake_docker import FakeDocker, docker
@@ -44,7 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (installed, trust_gate):
         monkeypatch.setattr(module, "require_own", lambda project: project)
     # The tests may run as root; the tests of `up` cover that case.
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _root: False)
     trust(tmp_path)
     return tmp_path
 

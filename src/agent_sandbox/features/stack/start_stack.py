@@ -33,12 +33,12 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.command import Command
 from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
 from agent_sandbox.runtime.host.user_dirs import config_directory
-from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.policies.missing_services import denied_servers
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.policies.stale_services import stale_services
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.runtime.project.clone_record import path_option
 from agent_sandbox.runtime.project.installed import images_of, read_facts
 from agent_sandbox.runtime.protect.mount_checks import listed, look_inside
@@ -211,7 +211,7 @@ def report_unwritable_project(project: Project) -> None:
     from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.driver.result import Status  # noqa: PLC0415 - as above
 
-    if facts.belongs_to_root(project.root) and not read_facts(project.root).in_volume:
+    if owners.belongs_to_root(project.root) and not read_facts(project.root).in_volume:
         machine = Machine(path=project.root, cwd=project.root, driver=driver())
         owner = (row for row in machine.host.checks if row.name == "owner")
         for found in (result for row in owner for result in results_of(row, machine)):

@@ -10,10 +10,10 @@ from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_agents
 from agent_sandbox.runtime.init.build_registries import machine_registries
-from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.policies.layers import company_ca
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.runtime.project.owners import owner_of
 from agent_sandbox.runtime.project.root import STACK_FILE, find_root, has_files
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"

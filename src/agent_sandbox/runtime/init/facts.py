@@ -9,9 +9,10 @@ from agent_sandbox.runtime.git.ask import ask_git_again
 from agent_sandbox.runtime.host.settings import folder_of
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.runtime.init.build_registries import mirrors_of
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.stack.limits import Limits
 from agent_sandbox.stack.naming import stack_name
-from agent_sandbox.stack.recorded import Ide, Owner
+from agent_sandbox.stack.recorded import Ide
 from agent_sandbox.stack.workspace import Identity, Protected, Workspace
 
 
@@ -74,7 +75,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         title=title,
         is_titled=is_titled,
         ide=ide,
-        owner=owner_of(project),
+        owner=owners.owner_of(project),
         identity=identity_in(project),
         mirrors=mirrors_of(project, environ),
         limits=limits,
@@ -95,19 +96,6 @@ def machine() -> dict[str, int]:
     return {"memory": pages * page, "cpus": os.cpu_count() or 1}
 
 
-def owner_of(project: Path) -> Owner:
-    """Return the uid and gid for `dev`: those of the directory's owner, but never root's."""
-    return owner_by(project.stat())
-
-
-def owner_by(status: os.stat_result) -> Owner:
-    """Return the uid and gid for `dev` for a directory with this status."""
-    default = Owner()
-    if status.st_uid == 0:
-        return default
-    return Owner(uid=status.st_uid, gid=status.st_gid or default.gid)
-
-
 def identity_in(project: Path) -> Identity:
     """Return who commits in this project by the user's own git settings; the repository's are visible in the sandbox.
 
@@ -126,8 +114,3 @@ def identity_in(project: Path) -> Identity:
 
 def _directory(path: Path | None) -> str | None:
     return str(path.resolve()) if path and path.is_dir() else None
-
-
-def belongs_to_root(root: Path) -> bool:
-    """Return whether only root may write there; `dev` is never root."""
-    return root.stat().st_uid == 0

@@ -30,7 +30,7 @@ from agent_sandbox.runtime.host.agents import load_agents
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init import setup_notes
 from agent_sandbox.runtime.init.dotenv_choice import all_use_dotenv, dotenv_text, own_stacks, uses_dotenv
-from agent_sandbox.runtime.init.facts import find_project, homes, look_at, owner_of
+from agent_sandbox.runtime.init.facts import find_project, homes, look_at
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring_here, to_exclude
 from agent_sandbox.runtime.init.project_file import Asked, Settled, agents_named, digest_of, settle
 from agent_sandbox.runtime.init.settled_places import make_masked, with_own_places
@@ -38,6 +38,7 @@ from agent_sandbox.runtime.policies.registries import known_places, names_regist
 from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.clone_record import clone_at
 from agent_sandbox.runtime.project.installed import is_own, read_project
+from agent_sandbox.runtime.project.owners import owner_of
 from agent_sandbox.runtime.project.record import Record, facts_said, known, record_files, record_of, record_text
 from agent_sandbox.runtime.protect.protected import LOST, Protection, find_protected
 from agent_sandbox.runtime.protect.snapshot import recorded

@@ -9,8 +9,8 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.formats.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.build_inputs import build_of, checked_ca, images_to_build
-from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.project.owners import owner_of
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.recorded import Owner
 from certificates import make_authority

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.init.facts import find_project, identity_in, look_at, machine, owner_by, owner_of
+from agent_sandbox.runtime.init.facts import find_project, identity_in, look_at, machine
+from agent_sandbox.runtime.project.owners import owner_by, owner_of
 from agent_sandbox.stack.limits import DEFAULT
 from agent_sandbox.stack.recorded import Ide, Owner
 from agent_sandbox.stack.workspace import Identity, Workspace

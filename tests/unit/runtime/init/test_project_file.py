@@ -5,9 +5,9 @@ import pytest
 from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.init.project_file import agents_named, is_outdated, settle
 from agent_sandbox.runtime.project.installed import images_of, own_images, read_project
+from agent_sandbox.runtime.project.owners import owner_of
 from agent_sandbox.stack.limits import DEFAULT, GIB
 from agent_sandbox.stack.recorded import Ide
 from init_project import Init

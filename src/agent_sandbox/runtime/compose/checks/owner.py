@@ -6,7 +6,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.users import mapped_owner, namespace_of
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
-from agent_sandbox.runtime.init import facts
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.runtime.project.installed import read_facts
 
 OWN = "chown -R {}, then agent-sandbox trust, which asks about the new owner"
@@ -20,11 +20,11 @@ def owner(host: EngineHost, project: Project) -> CheckResult:
         return ok("owner", "the Docker engine runs in a virtual machine, which maps owners")
     if kind := namespace_of(host.info):
         return mapped_owner(host, project, kind)
-    real = facts.owner_of(project.root)
+    real = owners.owner_of(project.root)
     if real != project.owner:
         what = f"the files belong to {real.uid}:{real.gid}, but dev inside is {project.owner.uid}:{project.owner.gid}"
         return fail("owner", what, f"{project.init}, then agent-sandbox up")
-    if facts.belongs_to_root(project.root):
+    if owners.belongs_to_root(project.root):
         what = f"the files belong to root, but dev inside is {real.uid}:{real.gid}: the agent can only read them"
         return fail("owner", what, OWN.format(f"{real.uid}:{real.gid} {shlex.quote(str(project.root))}"))
     return ok("owner", f"dev is {real.uid}:{real.gid}, like the project's owner")

@@ -21,7 +21,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host import attached
-from agent_sandbox.runtime.init import facts
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.runtime.project.clone_record import clones_of
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.containers import ENTER
@@ -83,8 +83,8 @@ def test_keeps_the_agents_exit_code_if_the_review_fails(
 def test_warns_if_the_agent_can_only_read_the_files(
     up_to_date: FakeDocker, became: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: True)
-    monkeypatch.setattr(facts, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _root: True)
+    monkeypatch.setattr(owners, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
     engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": []}
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(lambda: run([])) == 0
@@ -130,7 +130,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return 0
 
     monkeypatch.setattr(module, "start", start)
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _root: False)
     return projects
 
 

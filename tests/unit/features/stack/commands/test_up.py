@@ -9,7 +9,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.review.changes import load_baseline
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.stack.commands.up import up
-from agent_sandbox.runtime.init import facts
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.runtime.protect.snapshot import protected_paths, record, recorded
 from agent_sandbox.stack.recorded import Owner
 from certificates import make_authority
@@ -80,8 +80,8 @@ def test_an_already_running_stack_still_gets_a_snapshot_and_fetched_secrets(
 def test_warns_if_the_agent_can_only_read_the_files_unless_the_engine_is_rootless(
     up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mapped: str, told: int
 ) -> None:
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: True)
-    monkeypatch.setattr(facts, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _root: True)
+    monkeypatch.setattr(owners, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
     engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": [mapped]}
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(up) == 0

@@ -17,8 +17,8 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.agents import known_versions
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished
 from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.project_edit import NEW
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -51,7 +51,7 @@ def npm(docker: FakeDocker) -> FakeDocker:
 def stack(empty_project: Path, npm: FakeDocker, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a trusted project with three agents, whose stack is not running."""
     assert npm.rules
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _root: False)
     docker.says("image inspect").says("image prune").says("build").says("ps --all")
     ask("init", "claude", "codex", "aider")
     return empty_project

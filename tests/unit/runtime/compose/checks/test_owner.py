@@ -12,9 +12,9 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.owner import owner
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import Status, fail, ok, warn
-from agent_sandbox.runtime.init import facts
-from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.project import owners
 from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.runtime.project.owners import owner_of
 from fake_docker import FakeDocker
 from fake_stack import write_stack_file
 
@@ -39,14 +39,14 @@ def with_engine(*security: str, local: bool = True) -> EngineHost:
 def test_accepts_dev_with_the_uid_and_gid_of_the_projects_owner(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _: False)
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _: False)
     mine = owner_of(project.root)
     expected = ok("owner", f"dev is {mine.uid}:{mine.gid}, like the project's owner")
     assert owner(with_engine("name=seccomp,profile=builtin"), project) == expected
 
 
 def test_fails_if_the_files_belong_to_another_owner_than_dev(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "owner_of", lambda _: Owner(uid=501, gid=20))
+    monkeypatch.setattr(owners, "owner_of", lambda _: Owner(uid=501, gid=20))
     found = owner(with_engine(), project)
     assert (found.status, found.what.partition(",")[0]) == (Status.FAIL, "the files belong to 501:20")
 
@@ -66,7 +66,7 @@ def test_accepts_the_owner_if_the_engine_runs_on_another_kernel(project: Project
 
 
 def test_fails_if_the_project_belongs_to_root(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "belongs_to_root", lambda _: True)
+    monkeypatch.setattr(owners, "belongs_to_root", lambda _: True)
     mine = owner_of(project.root)
     what = f"the files belong to root, but dev inside is {mine.uid}:{mine.gid}: the agent can only read them"
     own = f"chown -R {mine.uid}:{mine.gid} {shlex.quote(str(project.root))}"
