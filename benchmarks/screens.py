@@ -31,10 +31,10 @@ LOCAL = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from agent_sandbox.backends.plan import RunCommand
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.plan import RunCommand
+from agent_sandbox.project.project import Project
 from agent_sandbox.features.watch.watching import connection
-from agent_sandbox.runtime.host import process
+from agent_sandbox.host import process
 from agent_sandbox.stack.recorded import Owner
 
 def plan(project, verb):

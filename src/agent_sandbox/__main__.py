@@ -11,7 +11,7 @@ from agent_sandbox.cli.framework.errors import USAGE, exit_code
 from agent_sandbox.cli.framework.main import run
 from agent_sandbox.cli.terminal.output import write_lines
 from agent_sandbox.cli.terminal.style import VARIABLE
-from agent_sandbox.runtime.host.program_path import program_path
+from agent_sandbox.host.program_path import program_path
 
 
 def main() -> NoReturn:

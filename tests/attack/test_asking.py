@@ -16,11 +16,11 @@ import dns.query
 import dns.rcode
 import pytest
 
+from agent_sandbox.features.proxy.reports import Report, State
 from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.features.watch.watching import connection
 from agent_sandbox.features.watch.watching.desktop import Desktop
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.proxy.reports import Report, State
+from agent_sandbox.host.command import Command
 from answering import nobody_answers
 from http2client import Http2Client, fields
 from proxy_pair import Pair, start_pair

@@ -23,8 +23,8 @@ from agent_sandbox.features.clones import volume as volumes
 from agent_sandbox.features.clones.checked import Tree, parse_tree
 from agent_sandbox.features.clones.commands.diff import difference
 from agent_sandbox.features.clones.fetch import checked_branches, one_at_a_time
+from agent_sandbox.host.process import Finished
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.process import Finished
 from clone_worlds import World, commit, git, make_world
 
 BOX = "refs/remotes/box/fix-1/"

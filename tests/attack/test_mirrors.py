@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
+from agent_sandbox.features.stack.init.build_registries import mirrors_of
 from agent_sandbox.proxy.secrets.store import put_secret
-from agent_sandbox.runtime.init.build_registries import mirrors_of
 from capture_server import Capture, ok
 from certificates import make_authority
 from fake_packages import npm, python

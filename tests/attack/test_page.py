@@ -14,14 +14,14 @@ import pytest
 
 from agent_sandbox.features.policy.edit import put
 from agent_sandbox.features.policy.layer_rule import RuleLayer
+from agent_sandbox.features.proxy.control import ask_socket
+from agent_sandbox.features.proxy.reports import Dropped, Grant
 from agent_sandbox.features.traffic.record import Record, read_record
 from agent_sandbox.features.watch.page.today import Today
 from agent_sandbox.features.watch.watching.rules import Rules
 from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
-from agent_sandbox.runtime.proxy.control import ask_socket
-from agent_sandbox.runtime.proxy.reports import Dropped, Grant
 from answering import nobody_answers
 from chromium import PROGRAMS, Chromium
 from page_stand import NAME, PageStand, SocketConnection, open_state, question, record

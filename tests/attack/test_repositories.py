@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from agent_sandbox.features.protect import protected
+from agent_sandbox.features.protect.protected import candidates, find_protected
+from agent_sandbox.host.files import is_real
+from agent_sandbox.host.git import repositories
+from agent_sandbox.host.git.git_config import Patience
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.git import repositories
-from agent_sandbox.runtime.git.git_config import Patience
-from agent_sandbox.runtime.host.files import is_real
-from agent_sandbox.runtime.protect import protected
-from agent_sandbox.runtime.protect.protected import candidates, find_protected
 from agent_sandbox.stack.recorded import Access
 from git_worlds import SHARED, acted_on, make_world
 from turns import NIGHTLY

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.drivers import DRIVERS, load_driver
+from agent_sandbox.engines.drivers import DRIVERS, load_driver
 from driver_worlds import FakeWorld, World, project_in, real_world
 from engine import proxy_image, run
 from fake_docker import FakeDocker

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import RemoveImages, RunCommand
-from agent_sandbox.backends.verbs import Build, Down, Restart, Resume, Stop, Up, Verb
+from agent_sandbox.engines.container import Container, Intruders
+from agent_sandbox.engines.drivers import DRIVERS, load_driver
+from agent_sandbox.engines.events import Event, Finished, Progressed, Started, Unneeded
+from agent_sandbox.engines.place import Role
+from agent_sandbox.engines.plan import RemoveImages, RunCommand
+from agent_sandbox.engines.protocol import Machine, Stage
+from agent_sandbox.engines.result import CheckResult
+from agent_sandbox.engines.verbs import Build, Down, Restart, Resume, Stop, Up, Verb
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container, Intruders
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.driver.protocol import Machine, Stage
-from agent_sandbox.runtime.driver.result import CheckResult
-from agent_sandbox.runtime.drivers import DRIVERS, load_driver
-from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from driver_worlds import World
 from engine import run
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Destroy, Up
-from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.events import Event, Unneeded
+from agent_sandbox.engines.drivers import load_driver
+from agent_sandbox.engines.events import Event, Unneeded
+from agent_sandbox.engines.verbs import Build, Destroy, Up
+from agent_sandbox.project.project import Project
 from driver_worlds import project_in
 from engine import proxy_image, run
 

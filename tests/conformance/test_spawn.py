@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from agent_sandbox.runtime.driver.place import Helper, Place, Role, Store
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, Input
+from agent_sandbox.engines.place import Helper, Place, Role, Store
+from agent_sandbox.host.command import Command
+from agent_sandbox.host.process import TIMED_OUT, TOO_MUCH, Input
 from driver_worlds import World
 
 RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.verbs import Stop
+from agent_sandbox.engines.verbs import Stop
 from agent_sandbox.stack.naming import network_name
 from driver_worlds import World
 from engine_api import NotLocalError, containers, endpoint, second_client

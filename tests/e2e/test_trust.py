@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.render.formats.header import Provenance, provenance_of, stamped
+from agent_sandbox.project.render.formats.header import Provenance, provenance_of, stamped
 from agent_sandbox.stack.naming import stack_name
 from engine import agent_sandbox, run
 from real_stacks import Project, Projects, trust

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from agent_logins import MARK, SIGN_INS
+from agent_sandbox.project.installed import own_images, read_project
+from agent_sandbox.project.root import has_files
 from agent_sandbox.projectfile.browser import CONTROLLERS
-from agent_sandbox.runtime.project.installed import own_images, read_project
-from agent_sandbox.runtime.project.root import has_files
 from chromium import PROGRAMS, Chromium
 from engine import ROOT, agent_sandbox, run
 from prepared import build_project

@@ -13,16 +13,16 @@ from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.fields import VARIABLE
 from agent_sandbox.agents.manifest import RESERVED, AgentManifest
 from agent_sandbox.agents.together import Agents
-from agent_sandbox.backends.renderers import load_renderer
+from agent_sandbox.engines.renderers import load_renderer
 from agent_sandbox.images import agent_name, images_for, proxy_name
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policy.engine.decide import decide_with_secrets
 from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
-from agent_sandbox.render.formats.template import Templates
-from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import Rendered, render_project
+from agent_sandbox.project.render.formats.template import Templates
+from agent_sandbox.project.render.policy import Offered
+from agent_sandbox.project.render.project import Rendered, render_project
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.environment import java_environment, proxy_environment, trust_environment

@@ -11,20 +11,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "agent_sandbox"
-DRIVERS = ("backends/compose/", "runtime/compose/")
+DRIVERS = ("engines/compose/",)
 # Not `decompose`, nor PHP's `composer`.
 NAMED = re.compile(r"docker|podman|moby|buildx|(?<![a-z])compose(?!r)", re.IGNORECASE)
 
 # Each with the reason why it is allowed to name an engine. Shorten this list; do not add to it.
 ALLOWED = {
-    "runtime/drivers.py": "the table of drivers",
-    "backends/renderers.py": "the table of renderers",
+    "engines/drivers.py": "the table of drivers",
+    "engines/renderers.py": "the table of renderers",
     "stack/engine.py": "the words, as data for all others",
     "policy/text.py": "the name of the Docker host; the policy imports nothing of the stack",
     "projectfile/spec.py": "a key of the project file, named after the format of the file",
-    "render/editor_files.py": "a key of devcontainer.json, which editors define",
+    "project/render/editor_files.py": "a key of devcontainer.json, which editors define",
     "features/watch/watching/rule_dialog.py": "a method that a screen of Textual has",
-    "runtime/project/trust_snapshot.py": "a key of the trust records on disk",
+    "project/trust_snapshot.py": "a key of the trust records on disk",
 }
 # The help of a command is its docstring, and names the command and the file that users see.
 HELP = ("features/stack/commands/init.py", "features/stack/commands/up.py")
@@ -95,7 +95,7 @@ def test_only_the_allowed_modules_name_an_engine() -> None:
 
 
 # Those that make commands, and those that start them.
-STARTING = ("backends/", "runtime/compose/", "runtime/host/", "features/ports/forward.py")
+STARTING = ("engines/compose/", "engines/plan.py", "host/", "features/ports/forward.py")
 
 
 def test_only_what_starts_a_command_reads_its_words() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.compose.plan import BASE_LABEL
+from agent_sandbox.engines.compose.plan import BASE_LABEL
 from agent_sandbox.images import DIGEST_LABEL
-from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.project.installed import images_of, read_project
 from fake_docker import FakeDocker
 from fake_stack import inspected
 from imports import brought_along
@@ -32,9 +32,9 @@ CHECK = ("policy", "check")
 PARSED = frozenset({"rich", "docker", "mitmproxy"})
 # Nor these, except a command that reads an agent's manifest: pydantic, and what it imports.
 NEVER = PARSED | {"pydantic", "asyncio", "importlib.resources"}
-ENGINE = frozenset({"agent_sandbox.runtime.compose", "agent_sandbox.backends.compose.plan"})
+ENGINE = frozenset({f"agent_sandbox.engines.compose.{name}" for name in ("driver", "engine", "plan")})
 # `init` needs YAML and templates; the other commands read caches.
-NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.runtime.project.installed"}
+NO_FILES = NEVER | ENGINE | {"yaml", "jinja2", "agent_sandbox.project.installed"}
 LIMITS = {
     ("--version",): (20, NO_FILES),
     ("--help",): (20, NO_FILES),

@@ -16,8 +16,8 @@ TREES = {
 KNOWN = {
     "agent_sandbox.features.stack.execute": "agent_sandbox.features.session.on_terminal.session",
     "agent_sandbox.policy.http.graphql_operation": "agent_sandbox.policy.http.graphql_confinement",
-    "agent_sandbox.runtime.compose.checks.host": "agent_sandbox.runtime.compose.checks.table",
-    "agent_sandbox.runtime.init.project_file": "agent_sandbox.runtime.init.project_edit",
+    "agent_sandbox.engines.compose.checks.host": "agent_sandbox.engines.compose.checks.table",
+    "agent_sandbox.features.stack.init.project_file": "agent_sandbox.features.stack.init.project_edit",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from agent_sandbox.features.stack.commands.init import init
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from project_files import FIRST, SECOND
 from run_cli import Ask, ask, empty_project
 

@@ -14,8 +14,11 @@ from typing import Any, cast
 
 import pytest
 
-from agent_sandbox.backends.compose.plan import ComposePlanner
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.compose.plan import ComposePlanner
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.drivers import load_driver
+from agent_sandbox.engines.place import Place
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.features.clones import clones
 from agent_sandbox.features.clones.fetch import (
     MOST_BYTES,
@@ -29,14 +32,11 @@ from agent_sandbox.features.clones.fetched import Fetched
 from agent_sandbox.features.clones.host_repository import HEADS, HostRepository, open_repository, start_of
 from agent_sandbox.features.clones.listing import Listing
 from agent_sandbox.features.clones.volume import CloneVolume
+from agent_sandbox.host.command import Command
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.place import Place
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.project.clone_record import Clone
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import Clone
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.recorded import Owner
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TEMPLATE_DIR": "", "LC_ALL": "C"}

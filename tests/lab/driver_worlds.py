@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Destroy, Up
-from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.engines.protocol import Driver
+from agent_sandbox.engines.verbs import Build, Destroy, Up
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 from agent_sandbox.images import agent_name, proxy_name
-from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.runtime.project.owners import owner_of
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.owners import owner_of
+from agent_sandbox.project.render.formats.header import stamped
+from agent_sandbox.project.trust_snapshot import look
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_sandbox.runtime.git import worktree
+from agent_sandbox.host.git import worktree
 
 
 @pytest.fixture(autouse=True)

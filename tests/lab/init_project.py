@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.features.stack.init.initialise import InitOptions, Prepared, prepare
+from agent_sandbox.project.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.stack.recorded import Ide
 
 AGENT = known_agents(data_root() / "templates")[0]

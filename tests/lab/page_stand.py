@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from agent_sandbox.features.proxy.reports import Grant, Question, Report, State, read_report
 from agent_sandbox.features.watch.page.app import Answers, Server, StackApi
 from agent_sandbox.features.watch.page.feed import Feed
 from agent_sandbox.features.watch.page.guard import ADDRESS
@@ -17,7 +18,6 @@ from agent_sandbox.features.watch.page.sessions import Sessions
 from agent_sandbox.features.watch.page.today import Today
 from agent_sandbox.features.watch.watching.connection import HOUR, SCOPES
 from agent_sandbox.features.watch.watching.rules import Rules
-from agent_sandbox.runtime.proxy.reports import Grant, Question, Report, State, read_report
 from watching import RecordedPorts
 
 NAME = "app-1"

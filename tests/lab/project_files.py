@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.features.stack.init.project_file import Asked
+from agent_sandbox.project.record import Record
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.project_file import Asked
-from agent_sandbox.runtime.project.record import Record
 from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.recorded import Ide, Owner
 

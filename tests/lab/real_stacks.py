@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.features.trust.trust_gate import checked_in_root, current_settings, remember
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.trust_store import open_store
 from certificates import make_authority
 from engine import ROOT, CommandError, agent_sandbox, run
 

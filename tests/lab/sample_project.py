@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.together import Agents
-from agent_sandbox.render.formats.template import Templates
+from agent_sandbox.project.render.formats.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.model import Stack

@@ -10,10 +10,10 @@ from typing import Any, Self, override
 
 from agent_sandbox.features.policy.layer_rule import RuleLayer
 from agent_sandbox.features.ports.forward import Forward
+from agent_sandbox.features.proxy.reports import Question
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.stack_ports import StackPorts
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.proxy.reports import Question
 
 
 def await_threads(*names: str) -> None:

@@ -13,14 +13,20 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agent_sandbox.features.policy.commands.suggest import load_declined, save_declined
+from agent_sandbox.features.policy.learning import Recording, load_recording, save_recording
+from agent_sandbox.features.protect.snapshot import record, recorded
 from agent_sandbox.features.review.changes import Baseline, Reviewed, load_baseline, save_baseline
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.stack.service_images import record_digests, recorded_digests
 from agent_sandbox.features.watch.webhook_outcome import Failure, last_failure, save_failure
+from agent_sandbox.host.agents import known_versions, remember_versions
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached
 from agent_sandbox.problems import UserError
+from agent_sandbox.project.clone_record import clones_of, new_clone, save_clone
+from agent_sandbox.project.trust_snapshot import Standing
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.proxy.audit.record import SecretUse
 from agent_sandbox.proxy.exchange.quotas import Budgets
 from agent_sandbox.proxy.reload.source_pin import SourcePin
@@ -28,12 +34,6 @@ from agent_sandbox.proxy.secrets.placeholder import load_placeholders, write_env
 from agent_sandbox.proxy.secrets.store import Secret, listed, login_of, put_secret, put_sourced
 from agent_sandbox.proxy.secrets.uses import Uses
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
-from agent_sandbox.runtime.host.agents import known_versions, remember_versions
-from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
-from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, save_clone
-from agent_sandbox.runtime.project.trust_snapshot import Standing
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.snapshot import record, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.runtime.compose import platforms
-from agent_sandbox.runtime.host import user_dirs
+from agent_sandbox.engines.compose import platforms
+from agent_sandbox.host import user_dirs
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 CONNECT = socket.socket.connect

@@ -10,7 +10,7 @@ from table_tests import each
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "agent_sandbox"
 # The reader itself; GraphQL bodies, in which duplicate keys count; JSON with comments.
-READERS = {"bounded_json.py", "policy/http/json_body.py", "render/formats/jsonc.py"}
+READERS = {"bounded_json.py", "policy/http/json_body.py", "project/render/formats/jsonc.py"}
 
 
 @each(

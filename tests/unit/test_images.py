@@ -7,9 +7,9 @@ from agent_sandbox import __version__, images
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.pin import Pin
 from agent_sandbox.agents.together import Agents
+from agent_sandbox.engines.compose.build_log import expected_steps
 from agent_sandbox.filetree import digest
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.compose.build_log import expected_steps
 from agent_sandbox.stack.recorded import Owner
 
 TEMPLATES = data_root() / "templates"

@@ -1,1 +1,1 @@
-"""PURE: a stack as values. `build_stack` makes one, a backend plans its commands, and `runtime` executes them."""
+"""PURE: a stack as values. `build_stack` makes one; an engine plans its commands and executes them."""

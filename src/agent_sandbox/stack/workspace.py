@@ -1,4 +1,4 @@
-"""The facts about a project and its user that a stack is built from; `runtime` collects them."""
+"""The facts about a project and its user that a stack is built from; `init` collects them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

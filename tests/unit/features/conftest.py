@@ -6,12 +6,12 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.features.trust import trust_gate
+from agent_sandbox.host import attached
 from agent_sandbox.images import Owner, agent_name, proxy_name
-from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.project import installed, owners
+from agent_sandbox.project.installed import images_of, read_project
+from agent_sandbox.project.render.formats.header import stamped
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host import attached
-from agent_sandbox.runtime.project import installed, owners
-from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.stack.containers import SESSION
 from fake_docker import FakeDocker, docker
 from fake_stack import trust

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.policy.layers import unresolved_here
 from agent_sandbox.policyfile.named_services import named_in, without_file
-from agent_sandbox.runtime.policies.layers import unresolved_here
 from table_tests import each
 
 

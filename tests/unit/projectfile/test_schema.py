@@ -1,10 +1,10 @@
 import yaml
 from jsonschema import Draft202012Validator
 
+from agent_sandbox.features.stack.init.project_edit import NEW
 from agent_sandbox.problems import UserError
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.projectfile.schema import project_schema
-from agent_sandbox.runtime.init.project_edit import NEW
 from table_tests import each
 
 SCHEMA = project_schema(("first", "second"))

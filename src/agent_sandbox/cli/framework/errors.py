@@ -42,7 +42,7 @@ def write_fault(error: Exception) -> Path:
     """Write the traceback to a new file under the state directory (or the temporary one) and return its path."""
     import tempfile  # noqa: PLC0415 - imported only for a bug report
 
-    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - the same
+    from agent_sandbox.host.user_dirs import state_directory  # noqa: PLC0415 - the same
 
     heading = f"agent-sandbox {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     text = heading + "".join(traceback.format_exception(error))

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.wrapping import cells, width_of
+from agent_sandbox.engines.events import FINISHING, Event, Finished, Progressed, Started, Tell, Unneeded, ignore
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.events import FINISHING, Event, Finished, Progressed, Started, Tell, Unneeded, ignore
 
 PATIENCE = 1.0  # seconds; what takes longer is shown
 REDRAW = 0.1  # seconds

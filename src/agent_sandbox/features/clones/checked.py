@@ -15,8 +15,8 @@ from typing import IO
 from msgspec import Struct
 
 from agent_sandbox.features.clones.host_repository import HostRepository, last_line
+from agent_sandbox.host.process import MOST_BYTES, TIMED_OUT, Finished, capture
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import MOST_BYTES, TIMED_OUT, Finished, capture
 
 SECONDS = 900.0
 # A small pack can describe an object of any size: git must not use the memory for it. Where there is no such limit, the

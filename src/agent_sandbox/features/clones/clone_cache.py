@@ -11,15 +11,15 @@ import os
 from msgspec.structs import replace
 
 from agent_sandbox.agents.home import HOME
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.engines.place import Helper, Store
 from agent_sandbox.features.clones.host_repository import HostRepository, Start
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.features.stack.execute import driver, run_helper
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.place import Helper, Store
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.project.clone_record import Clone, clones_of, save_clone
-from agent_sandbox.runtime.project.installed import images_of, open_project
+from agent_sandbox.project.clone_record import Clone, clones_of, save_clone
+from agent_sandbox.project.installed import images_of, open_project
+from agent_sandbox.project.project import Project
 
 CACHE, KEPT = "home-cache", "setup-cache"
 HOME_CACHE = f"{HOME}/.cache"

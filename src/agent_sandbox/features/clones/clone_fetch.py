@@ -15,8 +15,8 @@ from agent_sandbox.features.clones.fetch import (
 from agent_sandbox.features.clones.fetched import Fetched
 from agent_sandbox.features.stack.execute import is_running
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.clone_record import Clone
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import Clone
+from agent_sandbox.project.installed import open_project
 
 
 def fetch_clone(clone: Clone, *, most: int = MOST_BYTES) -> Fetched:

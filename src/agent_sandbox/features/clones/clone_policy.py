@@ -7,12 +7,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.host.files import project_lock, read_text, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.project.clone_record import Clone, path_option, save_clone
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.host.files import project_lock, read_text, write_all
+from agent_sandbox.host.user_dirs import state_directory
+from agent_sandbox.project.clone_record import Clone, path_option, save_clone
+from agent_sandbox.project.render.paths import POLICY
+from agent_sandbox.project.trust_snapshot import Standing, look
+from agent_sandbox.project.trust_store import open_store
 
 
 def bring_policy(clone: Clone, trusted: Standing) -> Clone:

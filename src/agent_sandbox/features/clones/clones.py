@@ -10,10 +10,10 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Create
 from agent_sandbox.cli.terminal.output import say, short_path
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.place import Helper, Store
+from agent_sandbox.engines.verbs import Create
 from agent_sandbox.features.clones.clone_cache import bring_cache, cache_key, keep_cache
 from agent_sandbox.features.clones.clone_policy import bring_policy
 from agent_sandbox.features.clones.fetch import one_at_a_time, read_status
@@ -27,18 +27,16 @@ from agent_sandbox.features.clones.host_repository import (
     uncommitted_in,
 )
 from agent_sandbox.features.clones.volume import CloneVolume
+from agent_sandbox.features.protect.mount_checks import listed
 from agent_sandbox.features.review.unreviewed import record_first_review
 from agent_sandbox.features.secrets.sources.recipes import recipes_of
 from agent_sandbox.features.stack.execute import backend, driver, execute, is_running, run_helper
+from agent_sandbox.features.stack.init.build_inputs import build_of
+from agent_sandbox.features.stack.init.initialise import InitOptions, prepare
+from agent_sandbox.host.files import problem_of, write_all
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE, SHARED
-from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.driver.place import Helper, Store
-from agent_sandbox.runtime.host.files import problem_of, write_all
-from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.init.initialise import InitOptions, prepare
-from agent_sandbox.runtime.project.clone_record import (
+from agent_sandbox.project.clone_record import (
     Clone,
     clone_at,
     clone_named,
@@ -49,11 +47,13 @@ from agent_sandbox.runtime.project.clone_record import (
     require_name,
     save_clone,
 )
-from agent_sandbox.runtime.project.installed import agent_images, find_project, images_of, named_root, open_project
-from agent_sandbox.runtime.project.trust_snapshot import Standing
-from agent_sandbox.runtime.project.trust_snapshot import look as read_settings
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.project.installed import agent_images, find_project, images_of, named_root, open_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PROJECT_FILE, SHARED
+from agent_sandbox.project.render.reconcile import OnConflict
+from agent_sandbox.project.trust_snapshot import Standing
+from agent_sandbox.project.trust_snapshot import look as read_settings
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.stack.containers import PROXY_USER, SECRETS_KEY
 
 

@@ -15,10 +15,10 @@ from agent_sandbox.features.clones.host_repository import FETCHED, HEADS, HostRe
 from agent_sandbox.features.clones.listing import Listing, parse_listing
 from agent_sandbox.features.clones.repository_writes import Update, copy_pack, locked_references
 from agent_sandbox.features.clones.volume import CloneVolume
+from agent_sandbox.host.files import problem_of
+from agent_sandbox.host.process import uninterrupted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import problem_of
-from agent_sandbox.runtime.host.process import uninterrupted
-from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.project.clone_record import Clone
 
 MOST_BYTES = 2 << 30
 TAKEN = "another reference is in the way: git update-ref -d {}"

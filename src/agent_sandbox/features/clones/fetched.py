@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent_sandbox.features.clones.fetch import Branch, CloneStatus
-from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.project.clone_record import Clone
 
 
 class Fetched(Struct, frozen=True, kw_only=True):

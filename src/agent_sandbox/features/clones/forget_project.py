@@ -2,12 +2,12 @@
 
 import os
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.features.policy.learning import forget_recording
 from agent_sandbox.features.secrets.sources.recipes import recipes_of
-from agent_sandbox.runtime.host.settings import forget_settings
-from agent_sandbox.runtime.policies.learning import forget_recording
-from agent_sandbox.runtime.project.clone_record import Clone, forget_clone
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.host.settings import forget_settings
+from agent_sandbox.project.clone_record import Clone, forget_clone
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import open_store
 
 
 def forget_project(project: Project, clone: Clone | None, *, trust: bool = False) -> None:

@@ -16,10 +16,10 @@ from typing import IO
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agent_sandbox.host.files import read_bytes, read_text
+from agent_sandbox.host.git.ask import NO_FETCH, NO_PROGRAMS, NO_SUBSTITUTES, NO_SUBSTITUTES_EITHER, ask_git
+from agent_sandbox.host.process import MOST_BYTES, Finished, capture
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.git.ask import NO_FETCH, NO_PROGRAMS, NO_SUBSTITUTES, NO_SUBSTITUTES_EITHER, ask_git
-from agent_sandbox.runtime.host.files import read_bytes, read_text
-from agent_sandbox.runtime.host.process import MOST_BYTES, Finished, capture
 
 SECONDS = 900.0
 # Of all files together whose times changed.

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from agent_sandbox.host.files import make_folders, new_owner, open_folder, problem_of
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import make_folders, new_owner, open_folder, problem_of
 
 WHO = "agent-sandbox <agent-sandbox>"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

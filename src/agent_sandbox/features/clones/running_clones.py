@@ -4,11 +4,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.stack.execute import is_running
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.clone_record import Clone, clones_of
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import Clone, clones_of
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 
 def running_clones(root: Path) -> tuple[tuple[Clone, Project], ...]:

@@ -10,20 +10,20 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Destroy, Down
 from agent_sandbox.cli.terminal.output import say, say_problems
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.verbs import Destroy, Down
 from agent_sandbox.features.clones.clone_fetch import fetch_clone, fetched_lines
 from agent_sandbox.features.clones.fetch import one_at_a_time
 from agent_sandbox.features.clones.fetched import Fetched
 from agent_sandbox.features.clones.forget_project import forget_project
 from agent_sandbox.features.review.changes import Baseline, take
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.host.process import handled
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import handled
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at, forget_clone, name_in, path_option
-from agent_sandbox.runtime.project.installed import has_stack, open_project
+from agent_sandbox.project.clone_record import Clone, clone_at, forget_clone, name_in, path_option
+from agent_sandbox.project.installed import has_stack, open_project
+from agent_sandbox.project.project import Project
 
 # CI systems send several signals. Only the first ends the run; later, only Ctrl-C interrupts the fetch.
 IGNORED_WHILE_FETCHING = (signal.SIGTERM, signal.SIGHUP)

@@ -9,12 +9,12 @@ from typing import IO
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.place import Helper, Store
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.features.clones.host_repository import HEADS, HostRepository, Start, last_line, write_pack
+from agent_sandbox.host.process import TIMED_OUT, TOO_MUCH, Finished
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.place import Helper, Store
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, Finished
+from agent_sandbox.project.project import Project
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.containers import CLONE, WORKSPACE
 

@@ -11,8 +11,8 @@ from typing import IO, BinaryIO, cast
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.features.copying import tree
 from agent_sandbox.features.copying.tree import BrokenStreamError, Copied, Meter, Place, Receiver, RefusedError
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.process import end
+from agent_sandbox.host.command import Command
+from agent_sandbox.host.process import end
 
 PYTHON = ("python3", "-I", "-c")
 MOST_ENTRIES = 200_000

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.engines.protocol import Machine
 from agent_sandbox.features.doctor.table import engine_problems
 from agent_sandbox.features.stack.execute import driver
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.protocol import Machine
 
 
 def missing_parts() -> tuple[Problem, ...]:

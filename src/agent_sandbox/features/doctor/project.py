@@ -6,22 +6,22 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import CheckResult, fail, ok, warn
+from agent_sandbox.features.policy.layers import layers_here, load_here
+from agent_sandbox.features.policy.missing_services import missing_services
+from agent_sandbox.features.policy.registries import this_machine
+from agent_sandbox.features.policy.stale_services import stale_services
+from agent_sandbox.features.policy.unmounted_layers import unmounted_layers
 from agent_sandbox.features.secrets.sources.fetch import Host, fetch
 from agent_sandbox.features.stack.refusals import NOT_COUNTED, read_refusals
 from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.features.watch.webhook_outcome import last_failure
+from agent_sandbox.host.agents import built_in, known_agents, load_manifest
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest
-from agent_sandbox.runtime.policies.layers import layers_here, load_here
-from agent_sandbox.runtime.policies.missing_services import missing_services
-from agent_sandbox.runtime.policies.registries import this_machine
-from agent_sandbox.runtime.policies.stale_services import stale_services
-from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import images_of, is_own, read_facts
+from agent_sandbox.project.installed import images_of, is_own, read_facts
+from agent_sandbox.project.project import Project
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
+from agent_sandbox.engines.protocol import Machine, Row, Stage
+from agent_sandbox.engines.result import CheckResult, Status, fail
 from agent_sandbox.features.doctor import project, workspace
 from agent_sandbox.features.doctor.upstream import requests, upstream
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
-from agent_sandbox.runtime.driver.result import CheckResult, Status, fail
 
 # The checks of every driver; each driver adds its own.
 CHECKS = (

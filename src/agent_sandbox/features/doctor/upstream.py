@@ -4,11 +4,11 @@ import os
 import stat
 from collections.abc import Mapping
 
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import CheckResult, fail, ok, warn
+from agent_sandbox.features.policy.layers import FILE, load_here
+from agent_sandbox.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.policy.match.upstream import CREDENTIALS, Upstream
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
-from agent_sandbox.runtime.policies.layers import FILE, load_here
 
 VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 UNREADABLE = "{} cannot be read by the proxy, which runs as another user"
@@ -50,7 +50,7 @@ def _credentials(said: Upstream, environ: Mapping[str, str]) -> CheckResult | No
 
 def requests(machine: Machine) -> CheckResult:
     """Report allowed requests that failed since the policy was loaded."""
-    from agent_sandbox.runtime.proxy.control import ask_proxy  # noqa: PLC0415 - `up` imports this table, too
+    from agent_sandbox.features.proxy.control import ask_proxy  # noqa: PLC0415 - `up` imports this table, too
 
     project = machine.project
     found = machine.driver.observe(project.name)

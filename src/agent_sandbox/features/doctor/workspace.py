@@ -3,15 +3,11 @@
 import os
 from collections.abc import Iterator
 
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
-from agent_sandbox.runtime.init.facts import homes
-from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.project.installed import read_facts
-from agent_sandbox.runtime.protect.gaps import Gaps, look_over, mounted_outside
-from agent_sandbox.runtime.protect.listing import ignores_case
-from agent_sandbox.runtime.protect.mount_checks import (
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import CheckResult, fail, ok, warn
+from agent_sandbox.features.protect.gaps import Gaps, look_over, mounted_outside
+from agent_sandbox.features.protect.listing import ignores_case
+from agent_sandbox.features.protect.mount_checks import (
     CONNECTED,
     LOOK,
     REPLACED,
@@ -20,7 +16,11 @@ from agent_sandbox.runtime.protect.mount_checks import (
     listed,
     look_inside,
 )
-from agent_sandbox.runtime.protect.protected import SEARCH, UNSEARCHED
+from agent_sandbox.features.protect.protected import SEARCH, UNSEARCHED
+from agent_sandbox.features.stack.init.facts import homes
+from agent_sandbox.host.git.worktree import NoGit, Outside, repository_outside
+from agent_sandbox.project.clone_record import path_option
+from agent_sandbox.project.installed import read_facts
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:

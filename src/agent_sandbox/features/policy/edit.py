@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say
 from agent_sandbox.features.policy.file import named_policy
+from agent_sandbox.features.policy.layers import is_layer
 from agent_sandbox.features.policy.resolve_services import agent_image, resolve_these
+from agent_sandbox.features.policy.rule_edit import (
+    named_service,
+    planned_edits,
+    planned_options,
+    planned_service,
+    planned_values,
+)
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policyfile.parse.aliases import service_meant
@@ -20,20 +28,12 @@ from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.policytools.edit.route_template import as_pattern
 from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule, rules_of_push
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.edit import (
-    named_service,
-    planned_edits,
-    planned_options,
-    planned_service,
-    planned_values,
-)
-from agent_sandbox.runtime.policies.layers import is_layer
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from agent_sandbox.runtime.policies.registries import Machine
+    from agent_sandbox.features.policy.registries import Machine
 
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.root import find_root
+from agent_sandbox.project.root import find_root
 
 if TYPE_CHECKING:
-    from agent_sandbox.backends.project import Project
     from agent_sandbox.policy.engine.policy import Policy
     from agent_sandbox.policyfile import LayerFile
+    from agent_sandbox.project.project import Project
 
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
@@ -44,8 +44,8 @@ def find_policy(path: Path | None, *, cwd: Path) -> Path:
 def _root_of_stack(path: Path | None, cwd: Path) -> Path | None:
     if path is None or os.path.lexists(path):
         return None
-    from agent_sandbox.runtime.project.installed import named_root  # noqa: PLC0415 - only for a name
-    from agent_sandbox.runtime.project.trust_store import open_store  # noqa: PLC0415 - as above
+    from agent_sandbox.project.installed import named_root  # noqa: PLC0415 - only for a name
+    from agent_sandbox.project.trust_store import open_store  # noqa: PLC0415 - as above
 
     return named_root(path, open_store(os.environ), cwd=cwd)
 
@@ -65,8 +65,8 @@ def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str
 
 def require_policy(project: "Project") -> None:
     """Load the policy with this machine's layers, and report layers that the stack's proxy does not see."""
-    from agent_sandbox.runtime.policies.layers import require_here  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.features.policy.layers import require_here  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.features.policy.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     require_here(shown(project.policy, cwd=Path.cwd()), os.environ)
     for layer in unmounted_layers(project, os.environ, mending=f"{project.init}, then agent-sandbox up"):

@@ -4,17 +4,17 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.edit import put
 from agent_sandbox.features.policy.file import POLICY_FILE, shown
+from agent_sandbox.features.policy.layers import FILE
 from agent_sandbox.features.proxy.reload_policy import reload_stack, report
+from agent_sandbox.host.user_dirs import config_directory
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.user_dirs import config_directory
-from agent_sandbox.runtime.policies.layers import FILE
-from agent_sandbox.runtime.project.installed import read_facts
+from agent_sandbox.project.installed import read_facts
+from agent_sandbox.project.project import Project
 
 ELSEWHERE = "this also applies to your other projects: agent-sandbox proxy reload, in those that run"
 

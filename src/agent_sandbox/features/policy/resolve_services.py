@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.file import POLICY_FILE
+from agent_sandbox.features.policy.registries import SECONDS, image_machine, this_machine
+from agent_sandbox.features.stack.init.facts import homes
+from agent_sandbox.host.files import project_lock, write_all
+from agent_sandbox.host.git.worktree import Outside, repository_outside
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.policyfile.named_services import without_file
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.git.worktree import Outside, repository_outside
-from agent_sandbox.runtime.host.files import project_lock, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init.facts import homes
-from agent_sandbox.runtime.policies.registries import SECONDS, image_machine, this_machine
-from agent_sandbox.runtime.project.installed import agent_images
+from agent_sandbox.project.installed import agent_images
 
 if TYPE_CHECKING:
-    from agent_sandbox.backends.project import Project
-    from agent_sandbox.backends.verbs import Build
-    from agent_sandbox.runtime.policies.registries import Machine
-    from agent_sandbox.runtime.policies.resolving import Resolved
+    from agent_sandbox.engines.verbs import Build
+    from agent_sandbox.features.policy.registries import Machine
+    from agent_sandbox.features.policy.resolving import Resolved
+    from agent_sandbox.project.project import Project
 
 
 # Returns the project's image, which is asked about tools that this machine lacks, or None if it has not been built.
@@ -40,7 +40,7 @@ def resolve_named(policy: Path, *, image: Image = no_image) -> tuple[str, ...]:
 
 def resolve_these(policy: Path, names: Sequence[str], *, image: Image = no_image) -> tuple[str, ...]:
     """Resolve these services; return one line for each registry, and for what the user may want to know."""
-    from agent_sandbox.runtime.policies.self_resolving import find, together, without_answer  # noqa: PLC0415 - as above
+    from agent_sandbox.features.policy.self_resolving import find, together, without_answer  # noqa: PLC0415 - as above
 
     policy = policy.absolute()
     found = find(policy, names, this_machine(os.environ, project=policy.parent.parent))
@@ -54,8 +54,8 @@ def resolve_these(policy: Path, names: Sequence[str], *, image: Image = no_image
 
 def agent_image(project: "Project", *, build: "Build | None" = None, quiet: bool = False) -> "Machine | None":
     """Return the image of the project's agents; if it does not exist, build it with `build`, or return None."""
+    from agent_sandbox.engines.place import Helper  # noqa: PLC0415 - as above
     from agent_sandbox.features.stack.execute import backend, driver, execute  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.driver.place import Helper  # noqa: PLC0415 - as above
 
     name = agent_images(project)[-1].name
     if name not in driver().images((name,)):
@@ -75,8 +75,8 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
 
     They are trusted if the policy is, unless `trust` is False.
     """
+    from agent_sandbox.features.policy.resolving import write  # noqa: PLC0415 - as above
     from agent_sandbox.features.trust.auto_trust import remembering  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.policies.resolving import write  # noqa: PLC0415 - as above
 
     texts = {
         str(POLICY_FILE.parent / change.path): change.after
@@ -96,7 +96,7 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
 
 
 def _keep_out_of_git(project: Path, paths: Sequence[str]) -> None:
-    from agent_sandbox.runtime.init.git_exclude import exclude_file, excluding, not_ignored  # noqa: PLC0415 - as above
+    from agent_sandbox.features.stack.init.git_exclude import exclude_file, excluding, not_ignored  # noqa: PLC0415 - as above
 
     git = repository_outside(project, homes(os.environ))
     file = exclude_file(project, git if isinstance(git, Outside) else None)

@@ -11,7 +11,10 @@ from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.detect import Offer
 from agent_sandbox.features.policy.file import POLICY_FILE, find_policy
+from agent_sandbox.features.policy.registries import this_machine
 from agent_sandbox.features.policy.resolve_services import write_resolved
+from agent_sandbox.features.policy.resolving import Resolved, Take, resolve, warnings
+from agent_sandbox.features.policy.service_versions import services_of
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.rule import Rule
@@ -22,9 +25,6 @@ from agent_sandbox.policyfile.parse.checking import nearest_service
 from agent_sandbox.policyfile.resolved import COMMAND, MIRRORED, RESOLVED, advice_for, resolved_for
 from agent_sandbox.policytools.services import Changed, Difference, choices, difference, entries, rules_of
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.registries import this_machine
-from agent_sandbox.runtime.policies.resolving import Resolved, Take, resolve, warnings
-from agent_sandbox.runtime.policies.service_versions import services_of
 
 SIGNS = {"+": "allow", "-": "deny"}
 FOLDERS = "OLD is a folder of services, or a version in git"

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_sandbox.features.ports.relay import CHUNK, BrokenRelayError, Connection, Relay, read_pipe, widen
+from agent_sandbox.host.command import Command
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import HIGHEST
-from agent_sandbox.runtime.host.command import Command
 
 ADDRESS, ADDRESS_6 = "127.0.0.1", "::1"
 # How many ports above a busy one are tried.

@@ -3,12 +3,12 @@
 import os
 import sys
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import at_terminal
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.host.process import leave_running
-from agent_sandbox.runtime.project.project_file import ports_of
+from agent_sandbox.host.process import leave_running
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.project_file import ports_of
+from agent_sandbox.project.render.paths import PROJECT_FILE
 
 KEEPER = "agent_sandbox.features.ports.ports_keeper"
 LONGEST = 300

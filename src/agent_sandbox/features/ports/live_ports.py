@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.cli.terminal.output import say, say_problems
+from agent_sandbox.engines.place import Place
 from agent_sandbox.features.ports import forward as forwarding
 from agent_sandbox.features.ports.forward import ADDRESS, Forward, Ports
 from agent_sandbox.features.ports.reported import watch_reports
 from agent_sandbox.features.stack.execute import driver
+from agent_sandbox.host.command import Command
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.projectfile.ports import parse_port
-from agent_sandbox.runtime.driver.place import Place
-from agent_sandbox.runtime.host.command import Command
 
 FOLDER = Path(forwarding.__file__).parent
 PYTHON = ("python3", "-I", "-c")

@@ -12,16 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import emit
+from agent_sandbox.engines.place import Role
 from agent_sandbox.features.ports.forward import Forward, Ports, forward
 from agent_sandbox.features.ports.live_ports import as_text, relay_in
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.project.project_file import ports_of
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.project_file import ports_of
+from agent_sandbox.project.render.paths import PROJECT_FILE
 
 LOOK_SECONDS = 2.0
 

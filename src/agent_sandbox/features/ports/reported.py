@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.features.ports.forward import started
+from agent_sandbox.host.command import Command
 from agent_sandbox.printable import printable
 from agent_sandbox.projectfile.ports import HIGHEST
-from agent_sandbox.runtime.host.command import Command
 
 LONGEST = 200  # of a command
 LONGEST_REPORT = 1 << 20  # characters: a hundred addresses with commands have far fewer

@@ -1,1 +1,4 @@
-"""What was written while a protected path was not protected, and settings that are harmless to accept."""
+"""Protected paths: find them, record their content, check their mounts, and tell what was written meanwhile.
+
+The patterns are in templates/_shared/protected.yaml; stack/services/agent.py makes the mounts.
+"""

@@ -7,20 +7,20 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.drivers import load_driver
+from agent_sandbox.features.protect.harmless_settings import is_harmless
+from agent_sandbox.features.protect.mount_checks import Inside, look_inside
+from agent_sandbox.features.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded, restamp
+from agent_sandbox.features.protect.snapshot_diff import rewritten
+from agent_sandbox.host.git.ask import pushes_by_name
+from agent_sandbox.host.git.git_config import settings_in
+from agent_sandbox.host.git.repositories import GIT, MODULES
 from agent_sandbox.printable import printable
-from agent_sandbox.render.paths import DOTENV
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.git.ask import pushes_by_name
-from agent_sandbox.runtime.git.git_config import settings_in
-from agent_sandbox.runtime.git.repositories import GIT, MODULES
-from agent_sandbox.runtime.project.installed import read_facts
-from agent_sandbox.runtime.protect.harmless_settings import is_harmless
-from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
-from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded, restamp
-from agent_sandbox.runtime.protect.snapshot_diff import rewritten
+from agent_sandbox.project.installed import read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import DOTENV
 from agent_sandbox.stack.containers import HIDE
 
 ACCEPTED = "replaced on the host machine; only harmless settings differ, so it is protected again, without a restart"

@@ -4,20 +4,20 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Stop
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.verbs import Stop
 from agent_sandbox.features.protect.accept_harmless import protect_again, read_settings
+from agent_sandbox.features.protect.mount_checks import REPLACED, Inside, look_inside
+from agent_sandbox.features.protect.snapshot import Held, is_settings, leave_pending, read_held, recorded
+from agent_sandbox.features.protect.snapshot_diff import Rewritten, rewritten, unwatched
 from agent_sandbox.features.stack.execute import backend, driver
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import DOTENV
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.installed import read_facts
-from agent_sandbox.runtime.protect.mount_checks import REPLACED, Inside, look_inside
-from agent_sandbox.runtime.protect.snapshot import Held, is_settings, leave_pending, read_held, recorded
-from agent_sandbox.runtime.protect.snapshot_diff import Rewritten, rewritten, unwatched
+from agent_sandbox.project.installed import read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import DOTENV
 
 SAME = "its content is the same as before"
 UNHIDDEN = "replaced on the host machine, so the agent could read it"

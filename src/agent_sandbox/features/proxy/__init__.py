@@ -1,1 +1,1 @@
-"""Control the running proxy, or run one on this machine."""
+"""Talk to the running proxy and read its log, or run one on this machine."""

@@ -6,23 +6,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.verbs import Build, Up
 from agent_sandbox.features.clones.running_clones import running_clones
 from agent_sandbox.features.policy.file import shown
+from agent_sandbox.features.policy.layers import require_here
+from agent_sandbox.features.policy.unmounted_layers import unmounted_layers
+from agent_sandbox.features.proxy.control import ask_proxy
 from agent_sandbox.features.stack.execute import backend, driver, execute, is_running, require_running
 from agent_sandbox.features.trust.trust_gate import open_trusted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import STACK
-from agent_sandbox.runtime.policies.layers import require_here
-from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.proxy.control import ask_proxy
+from agent_sandbox.project.clone_record import Clone, clone_at
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import STACK
+from agent_sandbox.project.trust_store import open_store
 
 type Answer = Mapping[str, Any]
 

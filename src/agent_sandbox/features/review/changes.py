@@ -16,9 +16,9 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.counted import counted
 from agent_sandbox.features.review.kinds import EXECUTABLE, Kind, kind_of
 from agent_sandbox.features.review.scan import MOST_BYTES, Scan, Seen
+from agent_sandbox.host.files import open_folder, problem_of, write_all, write_private
+from agent_sandbox.host.user_dirs import state_directory, state_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import open_folder, problem_of, write_all, write_private
-from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 
 HOST = re.compile(rb"(?:https?|git\+\w+|ssh|git)://(?:[^\s/@\"']*@)?([\w.:\[\]-]+)")
 CHANGED = "it changed after it was shown: run agent-sandbox review again"

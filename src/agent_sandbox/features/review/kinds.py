@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from agent_sandbox.host.agents import host_reads
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host.agents import host_reads
 
 NEVER = "(?!)"
 ENDS = "*."  # how a pattern of a name's end begins

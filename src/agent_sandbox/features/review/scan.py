@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent_sandbox.features.review.kinds import EXECUTABLE, LINK, Kind, kind_of
-from agent_sandbox.runtime.host.files import hash_file, read_bytes
+from agent_sandbox.host.files import hash_file, read_bytes
 
 # The project's own, which trust is about.
 SANDBOX = ".devcontainer"

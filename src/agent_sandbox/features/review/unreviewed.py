@@ -5,8 +5,8 @@ from pathlib import Path
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
+from agent_sandbox.features.protect.offered_settings import find_offer
 from agent_sandbox.features.review.changes import find_changes, load_baseline, save_baseline, take
-from agent_sandbox.runtime.protect.offered_settings import find_offer
 
 
 def record_first_review(root: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agent_sandbox.features.stack.init.own_places import place_of
+from agent_sandbox.host.git.remotes import Named, named_repositories, parse_address
 from agent_sandbox.policy.file.service_options import (
     ACCESS,
     NAME,
@@ -19,9 +21,7 @@ from agent_sandbox.policy.file.service_options import (
     repository_name,
 )
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.git.remotes import Named, named_repositories, parse_address
-from agent_sandbox.runtime.init.own_places import place_of
-from agent_sandbox.runtime.project.project_file import read_only_mounts_of
+from agent_sandbox.project.project_file import read_only_mounts_of
 
 READ, WRITE = "read", "readwrite"
 REPOSITORIES, GIT = "repos", "git"

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.features.policy.edit import put, put_options
 from agent_sandbox.features.policy.file import shown
 from agent_sandbox.features.proxy.reload_policy import take_effect
+from agent_sandbox.features.proxy.secrets import held_secrets
 from agent_sandbox.features.secrets.git_repositories import (
     GIT,
     REPOSITORIES,
@@ -38,8 +38,8 @@ from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.proxy.secrets import held_secrets
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PROJECT_FILE
 
 ACCESS_TEXT = {"read": "read only", "readwrite": "read and write"}
 NO_PUSHES = ("POST https://*/**/git-receive-pack", "POST http://*/**/git-receive-pack")

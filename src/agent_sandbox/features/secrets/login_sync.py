@@ -5,9 +5,10 @@ import time
 
 from agent_sandbox.agents.home import HOME
 from agent_sandbox.agents.login import Login
-from agent_sandbox.backends.project import Project
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.engines.place import Role
+from agent_sandbox.features.proxy.control import OTHER, tell_secrets
 from agent_sandbox.features.secrets.sources.fetch import Host
 from agent_sandbox.features.secrets.sources.login_document import (
     HostLogin,
@@ -21,10 +22,9 @@ from agent_sandbox.features.secrets.sources.login_document import (
 from agent_sandbox.features.secrets.sources.login_host import NoLoginError, current_login, login_file
 from agent_sandbox.features.secrets.sources.recipes import Recipe
 from agent_sandbox.features.stack.execute import driver, is_running
+from agent_sandbox.host.agents import known_agents, load_manifest
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
-from agent_sandbox.runtime.proxy.control import OTHER, tell_secrets
+from agent_sandbox.project.project import Project
 
 SOURCE = "login:"
 SECONDS = 30.0

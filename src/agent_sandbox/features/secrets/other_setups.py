@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.detect import place_of
 from agent_sandbox.features.policy.edit import put_values
 from agent_sandbox.features.policy.file import shown
+from agent_sandbox.features.policy.registries import npm_registry, this_machine
 from agent_sandbox.features.proxy.reload_policy import take_effect
 from agent_sandbox.features.secrets.secret_sources import fetched, store
 from agent_sandbox.features.secrets.secret_store import secrets_of
@@ -22,12 +22,12 @@ from agent_sandbox.features.secrets.sources.all_recipes import recipes_for
 from agent_sandbox.features.secrets.sources.aws_keys import credentials_file
 from agent_sandbox.features.secrets.sources.recipes import Recipe
 from agent_sandbox.features.secrets.sources.ssh_key import MAKE_ONE
+from agent_sandbox.host.git.ask import ask_git
 from agent_sandbox.policy.http.host import OWN_HOST
 from agent_sandbox.policytools.aws_entries import Api, NoEntryError, apis
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.git.ask import ask_git
-from agent_sandbox.runtime.policies.registries import npm_registry, this_machine
+from agent_sandbox.project.project import Project
 
 AWS, AWS_KEY = "aws", "aws.key"
 AWS_SOURCE = "aws:default"

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.features.policy.file import find_policy
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.injection import parse_secret_name
 from agent_sandbox.policytools.unset_secrets import Bound, single_host, wanted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.layers import load_here
 
 
 def read_binding(name: str, hosts: Sequence[str]) -> Bound:

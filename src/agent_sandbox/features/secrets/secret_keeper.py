@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.features.proxy.secrets import Held
 from agent_sandbox.features.secrets.login_sync import agent_of, host_of, login_of
 from agent_sandbox.features.secrets.secret_sources import give
 from agent_sandbox.features.secrets.secret_store import secrets_of
@@ -21,10 +21,10 @@ from agent_sandbox.features.secrets.sources.all_recipes import recipes_for
 from agent_sandbox.features.secrets.sources.fetch import RENEWED, split_source
 from agent_sandbox.features.secrets.sources.login_host import RENEW_SECONDS, login_file
 from agent_sandbox.features.secrets.sources.recipes import Recipe
+from agent_sandbox.host.process import leave_running
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.process import leave_running
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.secrets import Held
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 LOOK_SECONDS = 2.0
 # Between two attempts: a client that cannot refresh must not be started again and again.

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.secrets.login_sync import agent_of, give_login, proxy_runs, tell_proxy
 from agent_sandbox.features.secrets.secret_store import ask_store, in_clones
@@ -21,6 +20,7 @@ from agent_sandbox.features.secrets.sources.value import MOST, Fetched, faults, 
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.project.project import Project
 
 Source = Annotated[
     str,

@@ -4,18 +4,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.features.protect.mount_checks import listed
+from agent_sandbox.features.proxy.control import tell_secrets
+from agent_sandbox.features.proxy.secrets import Held, held_secrets
 from agent_sandbox.features.secrets.login_sync import proxy_runs
 from agent_sandbox.features.stack.execute import backend, driver, execute, require_running
+from agent_sandbox.features.stack.init.build_inputs import build_of
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import images_of, open_project
-from agent_sandbox.runtime.protect.mount_checks import listed
-from agent_sandbox.runtime.proxy.control import tell_secrets
-from agent_sandbox.runtime.proxy.secrets import Held, held_secrets
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import images_of, open_project
+from agent_sandbox.project.project import Project
 
 
 def ask_store(project: Project, *argv: str, stdin: Callable[[], bytes] = bytes) -> None:

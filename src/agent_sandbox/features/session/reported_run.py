@@ -9,18 +9,18 @@ from typing import Self
 
 from msgspec import to_builtins
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import emit_json, say, say_problems
+from agent_sandbox.engines.place import Role
+from agent_sandbox.engines.session import run_session
 from agent_sandbox.features.clones.fetched import Fetched
+from agent_sandbox.features.proxy.control import ask_proxy, read_traffic
 from agent_sandbox.features.review.changes import Baseline, find_changes, load_baseline, take
 from agent_sandbox.features.session.run_summary import Output, Summary, Traffic, as_json, as_markdown
 from agent_sandbox.features.stack.execute import driver
 from agent_sandbox.features.traffic.record import read_record
 from agent_sandbox.features.traffic.wanted import Wanted, since_time
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.driver.session import run_session
-from agent_sandbox.runtime.proxy.control import ask_proxy, read_traffic
+from agent_sandbox.project.project import Project
 
 # The file that GitHub shows with a step.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"

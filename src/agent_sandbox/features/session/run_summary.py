@@ -10,11 +10,11 @@ from msgspec import Struct, field, to_builtins
 from agent_sandbox.audit_event import Event
 from agent_sandbox.features.clones.fetched import Fetched
 from agent_sandbox.features.clones.fetched import as_json as fetched_json
+from agent_sandbox.features.proxy.decisions import asked
 from agent_sandbox.features.review.changes import Change, Found
 from agent_sandbox.features.traffic.record import Record
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.printable import printable, printable_lines
-from agent_sandbox.runtime.proxy.decisions import asked
 from agent_sandbox.size_text import size_text
 
 # The end of what the agent printed is kept: it says what it did.

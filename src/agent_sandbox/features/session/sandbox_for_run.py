@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.review.changes import Baseline, take
 from agent_sandbox.features.stack.start_stack import build_images
+from agent_sandbox.project.project import Project
 
 if TYPE_CHECKING:
     from agent_sandbox.features.clones.fetched import Fetched

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.engines.container import Container
 from agent_sandbox.stack.containers import FIREWALL
 
 CUT_OFF = "lost its network because its firewall restarted"

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from agent_sandbox.backends.plan import RunCommand
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.plan import RunCommand
+from agent_sandbox.engines.protocol import Driver, Explain
+from agent_sandbox.features.proxy.decisions import read_line
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.protocol import Driver, Explain
-from agent_sandbox.runtime.proxy.decisions import read_line
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.containers import is_beside
 
 LINES = 15

@@ -4,22 +4,22 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from agent_sandbox.backends.plan import Plan, Planner, describe
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.progress import progress
 from agent_sandbox.cli.terminal.tty import at_terminal, session_environment
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.drivers import load_driver
+from agent_sandbox.engines.events import Event, Tell, ignore
+from agent_sandbox.engines.place import Role
+from agent_sandbox.engines.plan import Plan, Planner, describe
+from agent_sandbox.engines.protocol import Driver, Explain
+from agent_sandbox.engines.session import run_session
+from agent_sandbox.features.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
+from agent_sandbox.features.protect.snapshot import settings_replaced
+from agent_sandbox.host.command import Command
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.driver.protocol import Driver, Explain
-from agent_sandbox.runtime.driver.session import run_session
-from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.events import Event, Tell, ignore
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
-from agent_sandbox.runtime.protect.snapshot import settings_replaced
+from agent_sandbox.project.clone_record import path_option
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.containers import ENTER
 
 

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.protocol import Driver
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.stack.containers import REFUSALS
 
 # As in images/agent/lib/refusals.sh: how long a set keeps an element after its last packet.

@@ -7,19 +7,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Pull
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees
+from agent_sandbox.engines.verbs import Pull
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.host.files import write_private
+from agent_sandbox.host.user_dirs import state_file
 from agent_sandbox.images import OURS
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.project.installed import read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from agent_sandbox.projectfile.paths import is_pinned
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.host.files import write_private
-from agent_sandbox.runtime.host.user_dirs import state_file
-from agent_sandbox.runtime.project.installed import read_facts
 from agent_sandbox.size_text import size_text
 
 # A larger download is asked about.

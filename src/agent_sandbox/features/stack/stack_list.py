@@ -11,14 +11,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container, StackFound, Usage
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.images import OURS
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.clone_record import Clone, clone_at
-from agent_sandbox.runtime.project.installed import images_of, is_name_of, removal_of, trusted_projects
-from agent_sandbox.runtime.project.trust_store import Store
+from agent_sandbox.project.clone_record import Clone, clone_at
+from agent_sandbox.project.installed import images_of, is_name_of, removal_of, trusted_projects
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import Store
 from agent_sandbox.stack.recorded import Owner
 
 GONE = "its directory is gone: agent-sandbox destroy --orphans"

@@ -7,42 +7,42 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from agent_sandbox.backends.plan import BuildImage, Plan, RunCommand
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build, Resume, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.events import Tell, Unneeded, ignore
+from agent_sandbox.engines.place import Role
+from agent_sandbox.engines.plan import BuildImage, Plan, RunCommand
+from agent_sandbox.engines.verbs import Build, Resume, Up
 from agent_sandbox.features.policy.file import require_policy
+from agent_sandbox.features.policy.layers import load_here
+from agent_sandbox.features.policy.missing_services import denied_servers
+from agent_sandbox.features.policy.registries import this_machine
 from agent_sandbox.features.policy.resolve_services import agent_image, resolve_named
+from agent_sandbox.features.policy.stale_services import stale_services
 from agent_sandbox.features.protect.accept_harmless import accept_harmless, report_hidden_by_start
+from agent_sandbox.features.protect.mount_checks import listed, look_inside
+from agent_sandbox.features.protect.snapshot import record, settings_replaced
 from agent_sandbox.features.protect.unprotected_writes import review
 from agent_sandbox.features.review.unreviewed import record_first_review
 from agent_sandbox.features.secrets.sources.all_recipes import may_have_recipes
 from agent_sandbox.features.stack.cut_off import cut_off
 from agent_sandbox.features.stack.diagnose import first_failed, why_not_up
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.features.stack.init.build_inputs import build_of
 from agent_sandbox.features.stack.service_images import prepare_images, record_images
 from agent_sandbox.features.stack.update_stack import updated
+from agent_sandbox.host.agents import load_agents
+from agent_sandbox.host.command import Command
+from agent_sandbox.host.settings import folder_of, user_settings, write_settings
+from agent_sandbox.host.user_dirs import config_directory
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import STACK
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.events import Tell, Unneeded, ignore
-from agent_sandbox.runtime.host.agents import load_agents
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.settings import folder_of, user_settings, write_settings
-from agent_sandbox.runtime.host.user_dirs import config_directory
-from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.policies.missing_services import denied_servers
-from agent_sandbox.runtime.policies.registries import this_machine
-from agent_sandbox.runtime.policies.stale_services import stale_services
-from agent_sandbox.runtime.project import owners
-from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.project.installed import images_of, read_facts
-from agent_sandbox.runtime.protect.mount_checks import listed, look_inside
-from agent_sandbox.runtime.protect.snapshot import record, settings_replaced
+from agent_sandbox.project import owners
+from agent_sandbox.project.clone_record import path_option
+from agent_sandbox.project.installed import images_of, read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import STACK
 from agent_sandbox.stack.containers import ENTER, FIREWALL, SETUP, is_beside
 
 FOLDER = str(Path(STACK).parent)
@@ -207,9 +207,9 @@ def _fetch_secrets(project: Project) -> None:
 
 def report_unwritable_project(project: Project) -> None:
     """Print the doctor's result if the project belongs to root; `dev` is never root, unless the engine maps users."""
+    from agent_sandbox.engines.protocol import Machine  # noqa: PLC0415 - as above
+    from agent_sandbox.engines.result import Status  # noqa: PLC0415 - as above
     from agent_sandbox.features.doctor.table import results_of  # noqa: PLC0415 - few projects need any of it
-    from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.driver.result import Status  # noqa: PLC0415 - as above
 
     if owners.belongs_to_root(project.root) and not read_facts(project.root).in_volume:
         machine = Machine(path=project.root, cwd=project.root, driver=driver())

@@ -8,17 +8,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container, Intruders
+from agent_sandbox.engines.protocol import Driver
+from agent_sandbox.features.protect.gaps import Gaps, look_over
+from agent_sandbox.features.protect.mount_checks import Inside, look_inside
+from agent_sandbox.features.proxy.decisions import is_probe
 from agent_sandbox.features.stack.refusals import Refusals, read_refusals
 from agent_sandbox.features.watch.webhook_outcome import Failure
 from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container, Intruders
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.installed import read_facts
-from agent_sandbox.runtime.protect.gaps import Gaps, look_over
-from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
-from agent_sandbox.runtime.proxy.decisions import is_probe
+from agent_sandbox.project.installed import read_facts
+from agent_sandbox.project.project import Project
 
 # More than are shown, because probes are left out.
 DENIALS = 200

@@ -4,19 +4,19 @@ import os
 from pathlib import Path
 
 from agent_sandbox import __version__
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.features.policy.unmounted_layers import unmounted_layers
+from agent_sandbox.features.stack.init.build_registries import mirrors_of
+from agent_sandbox.features.stack.init.project_file import is_outdated
 from agent_sandbox.features.trust.prompt import unseen_in
+from agent_sandbox.host.files import project_lock, read_text
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE, STACK
-from agent_sandbox.runtime.host.files import project_lock, read_text
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init.build_registries import mirrors_of
-from agent_sandbox.runtime.init.project_file import is_outdated
-from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import foreign_images, open_project, read_facts
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.installed import foreign_images, open_project, read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PROJECT_FILE, STACK
+from agent_sandbox.project.trust_snapshot import look
+from agent_sandbox.project.trust_store import open_store
 
 MOUNTS, MIRRORS = "mount the policies of this machine", "use your mirror of packages"
 
@@ -31,8 +31,8 @@ def updated(project: Project, *, quiet: bool) -> Project:
     unmounted = unmounted_layers(project, os.environ)
     if not (edited or foreign or unmounted or _has_other_mirrors(project.root)):
         return project
+    from agent_sandbox.features.stack.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
     from agent_sandbox.features.trust.auto_trust import remember  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - as above
 
     agents = agents_of(project.root, os.environ) or project.agents
     prepared = prepare(InitOptions(agents=agents, path=project.root), os.environ)

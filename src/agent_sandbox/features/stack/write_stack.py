@@ -12,23 +12,23 @@ from agent_sandbox.agents.together import sentence
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import agrees, answer_to
 from agent_sandbox.features.policy.resolve_services import resolve_named
+from agent_sandbox.features.protect.mount_checks import listed
+from agent_sandbox.features.stack.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.features.trust.auto_trust import remember
 from agent_sandbox.features.trust.prompt import unseen_in
+from agent_sandbox.host.files import project_lock
+from agent_sandbox.host.settings import user_settings, write_settings
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.project.installed import removal_of
+from agent_sandbox.project.record import known
+from agent_sandbox.project.render.dotenv import assignments
+from agent_sandbox.project.render.paths import DOTENV, POLICY
+from agent_sandbox.project.render.reconcile import Change
+from agent_sandbox.project.trust_snapshot import Standing, look
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.projectfile.languages import packages_for
-from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.render.paths import DOTENV, POLICY
-from agent_sandbox.render.reconcile import Change
-from agent_sandbox.runtime.host.files import project_lock
-from agent_sandbox.runtime.host.settings import user_settings, write_settings
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
-from agent_sandbox.runtime.project.installed import removal_of
-from agent_sandbox.runtime.project.record import known
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.mount_checks import listed
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
 KEPT = "Protected so far, but this search found no reference to:"

@@ -9,18 +9,18 @@ from typing import Annotated
 from msgspec.structs import replace
 from typer import Option
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.place import Helper, Role, Store
+from agent_sandbox.features.proxy.control import read_traffic
+from agent_sandbox.features.proxy.traffic import traffic_lines
 from agent_sandbox.features.stack.execute import driver, not_running
 from agent_sandbox.features.traffic.record import Record, read_record
 from agent_sandbox.features.traffic.wanted import Wanted, wanted
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.driver.place import Helper, Role, Store
-from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import read_traffic
-from agent_sandbox.runtime.proxy.traffic import traffic_lines
+from agent_sandbox.project.clone_record import path_option
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.containers import LOG, LOG_KEY
 
 Since = Annotated[

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_sandbox.cli.terminal.style import Styled, styled
-from agent_sandbox.runtime.proxy.decisions import as_text
+from agent_sandbox.features.proxy.decisions import as_text
 
 EFFECTS = ("allow", "deny")
 # The widest column of time, effect and request; a longer one shifts only its own line.

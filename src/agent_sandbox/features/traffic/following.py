@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import INTERRUPTED
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.features.proxy.reports import Dropped, Reply, Report, State
 from agent_sandbox.features.traffic.record import Record, read_record
 from agent_sandbox.features.watch.watching.connection import Connection
-from agent_sandbox.runtime.proxy.reports import Dropped, Reply, Report, State
+from agent_sandbox.project.project import Project
 
 
 def follow(

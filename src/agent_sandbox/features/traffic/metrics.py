@@ -3,10 +3,10 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from agent_sandbox.audit_event import CHECKS, Event
+from agent_sandbox.features.proxy.reports import State
 from agent_sandbox.features.traffic.record import Record
 from agent_sandbox.features.traffic.wanted import OTHERS
 from agent_sandbox.policy.decision import Cause, Effect
-from agent_sandbox.runtime.proxy.reports import State
 
 PREFIX = "agent_sandbox"
 # Only hosts of allowed requests are counted one by one: the agent can make up any number of others.

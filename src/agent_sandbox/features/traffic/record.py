@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent_sandbox.runtime.proxy.decisions import read_line
+from agent_sandbox.features.proxy.decisions import read_line
 
 LONGEST = 4_096  # of a text; the proxy writes shorter ones
 LARGEST = 1 << 53  # of a number: what JSON and SQLite have in common

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult
 
 from agent_sandbox.features.traffic.record import Record
 from agent_sandbox.features.traffic.spans import is_span, traces
-from agent_sandbox.runtime.host.post import NotSentError, post
+from agent_sandbox.host.post import NotSentError, post
 
 PATH = "/v1/traces"
 AT_ONCE, MOST = 512, 4_096  # spans

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from agent_sandbox.features.stack.init.initialise import Prepared
 from agent_sandbox.features.trust.expected_files import generated
 from agent_sandbox.features.trust.prompt import changes
-from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
-from agent_sandbox.render.reconcile import Verdict
-from agent_sandbox.runtime.init.initialise import Prepared
-from agent_sandbox.runtime.project.trust_snapshot import MARK, Standing, look
-from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.project.render.paths import POLICY, PROJECT_FILE, STACK
+from agent_sandbox.project.render.reconcile import Verdict
+from agent_sandbox.project.trust_snapshot import MARK, Standing, look
+from agent_sandbox.project.trust_store import Store, open_store
 
 
 def remember(store: Store, prepared: Prepared, now: Standing) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent_sandbox.features.stack.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.features.trust.prompt import Written
-from agent_sandbox.render.devcontainer import devcontainer_document
-from agent_sandbox.render.formats.header import Provenance, provenance_of
-from agent_sandbox.render.paths import DEVCONTAINER, RECORD, SHARED, STACK
-from agent_sandbox.render.reconcile import OnConflict, Verdict
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
+from agent_sandbox.project.render.devcontainer import devcontainer_document
+from agent_sandbox.project.render.formats.header import Provenance, provenance_of
+from agent_sandbox.project.render.paths import DEVCONTAINER, RECORD, SHARED, STACK
+from agent_sandbox.project.render.reconcile import OnConflict, Verdict
 
 GENERATED = (STACK, DEVCONTAINER, SHARED)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)

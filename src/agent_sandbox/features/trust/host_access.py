@@ -6,12 +6,12 @@ from os.path import normpath
 from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.formats import jsonc
-from agent_sandbox.render.formats.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, SHARED
-from agent_sandbox.render.shared import odd_keys
-from agent_sandbox.runtime.project.documents import mapping
-from agent_sandbox.runtime.project.trust_snapshot import Standing
+from agent_sandbox.project.documents import mapping
+from agent_sandbox.project.render.formats import jsonc
+from agent_sandbox.project.render.formats.foreign import load_foreign
+from agent_sandbox.project.render.paths import DEVCONTAINER, DOTENV, SHARED
+from agent_sandbox.project.render.shared import odd_keys
+from agent_sandbox.project.trust_snapshot import Standing
 from agent_sandbox.stack.engine import FILES_VARIABLE
 
 # `$NAME`, `${NAME}`, `${NAME:-else}`; a doubled `$` is none.

@@ -10,10 +10,10 @@ from msgspec import Struct
 from agent_sandbox.counted import counted
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, RECORD, SHARED, STACK
-from agent_sandbox.runtime.project.record import require_true
-from agent_sandbox.runtime.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.record import require_true
+from agent_sandbox.project.render.paths import DEVCONTAINER, DOTENV, POLICY, PROJECT_FILE, RECORD, SHARED, STACK
+from agent_sandbox.project.trust_snapshot import NAMED_IN, SERVICES, Standing, agent_can_write, look
+from agent_sandbox.project.trust_store import open_store
 
 OWNER = "its owner"
 # A policy may name a million hosts; what it reaches is listed separately.

@@ -25,8 +25,8 @@ from agent_sandbox.policytools.compare.difference import (
     undenied,
 )
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, MARK, Standing
+from agent_sandbox.project.render.paths import POLICY
+from agent_sandbox.project.trust_snapshot import LOSSLESS, MARK, Standing
 
 SERVICE = "service "
 TOLD = {

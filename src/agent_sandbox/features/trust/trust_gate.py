@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import diff_lines, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.features.policy.file import shown
 from agent_sandbox.features.trust.prompt import Question, changes, question_about
+from agent_sandbox.host.files import project_lock
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import POLICY, SHARED
-from agent_sandbox.runtime.host.files import project_lock
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
-from agent_sandbox.runtime.project.root import find_root, lacks_clone_files
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.project.installed import find_project, open_project, parse_project, require_own
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import POLICY, SHARED
+from agent_sandbox.project.root import find_root, lacks_clone_files
+from agent_sandbox.project.trust_snapshot import Standing, look
+from agent_sandbox.project.trust_store import Store, open_store
 
 if TYPE_CHECKING:
-    from agent_sandbox.runtime.init.initialise import Prepared
+    from agent_sandbox.features.stack.init.initialise import Prepared
 
 # Beyond this many lines, print only their number.
 MOST = 60
@@ -99,7 +99,7 @@ def current_settings(root: Path, store: Store) -> Settings:
 
 
 def _with_planned(root: Path, trusted: Standing | None) -> Settings:
-    from agent_sandbox.runtime.init.initialise import plan_clone_files  # noqa: PLC0415 - renders; most runs need none
+    from agent_sandbox.features.stack.init.initialise import plan_clone_files  # noqa: PLC0415 - renders; most runs need none
 
     planned = plan_clone_files(root, os.environ)
     now = look(root, os.environ, planned.written if planned else {})
@@ -108,7 +108,7 @@ def _with_planned(root: Path, trusted: Standing | None) -> Settings:
 
 def _require_readable(policy: Path) -> None:
     """Raise UserError if the policy is invalid: trust in it would have no clear meaning."""
-    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - most runs ask nothing
+    from agent_sandbox.features.policy.layers import load_here  # noqa: PLC0415 - most runs ask nothing
 
     if os.path.exists(policy):
         load_here(policy, os.environ)

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from agent_sandbox.features.policy.rule_edit import project_of, write_edit
 from agent_sandbox.features.trust.auto_trust import remembering
+from agent_sandbox.host.files import project_lock
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.policytools.edit.editing import Edited
-from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.host.files import project_lock
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.policies.edit import project_of, write_edit
+from agent_sandbox.project.render.paths import POLICY
 
 
 def write_trusted(

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.stack.services.agent import LOCAL, STATE
 
 

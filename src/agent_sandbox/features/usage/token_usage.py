@@ -9,16 +9,16 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.engines.container import StackFound
+from agent_sandbox.engines.place import Helper, Store
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.features.usage.state_sizes import agent_of
+from agent_sandbox.host.agents import load_agents, load_manifests
+from agent_sandbox.host.command import Command
 from agent_sandbox.images import usage_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.container import StackFound
-from agent_sandbox.runtime.driver.place import Helper, Store
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.host.agents import load_agents, load_manifests
-from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.services.agent import local_volume, state_volumes
 
 # A session file can name any cost: the sum of many must stay a number.

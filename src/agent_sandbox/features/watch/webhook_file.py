@@ -10,11 +10,11 @@ from urllib.parse import SplitResult
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
+from agent_sandbox.host.post import EXAMPLE, parse_url
+from agent_sandbox.host.user_dirs import config_directory
+from agent_sandbox.host.user_file import read_user_file
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import fits
-from agent_sandbox.runtime.host.post import EXAMPLE, parse_url
-from agent_sandbox.runtime.host.user_dirs import config_directory
-from agent_sandbox.runtime.host.user_file import read_user_file
 
 NAME = "webhook.yaml"
 HERE = frozenset({"localhost", "127.0.0.1", "::1"})

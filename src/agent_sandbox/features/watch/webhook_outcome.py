@@ -10,10 +10,10 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.host.files import write_all
+from agent_sandbox.host.user_dirs import state_file
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.files import write_all
-from agent_sandbox.runtime.host.user_dirs import state_file
 
 FOLDER = "webhook"
 LONGEST = 300

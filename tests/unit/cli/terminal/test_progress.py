@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from agent_sandbox.cli.terminal.progress import Lines, LiveLine, cut, progress, shortened
-from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
+from agent_sandbox.engines.events import Event, Finished, Progressed, Started, Unneeded
 from fake_tty import Screen
 from table_tests import each
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from agent_sandbox.features.clones import checked as checking
 from agent_sandbox.features.clones.checked import NOT_TAKEN, Size, Tree, checked_objects, measure, parse_tree
 from agent_sandbox.features.clones.host_repository import open_repository
+from agent_sandbox.host.process import Finished, capture
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.process import Finished, capture
 from clone_worlds import World, commit, git, make_world
 
 FILE, FOLDER, LINK = b"100644 ab\0", b"40000 dir\0", b"160000 sub\0"

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.clones import clone_cache
 from agent_sandbox.features.clones.clone_cache import COPY, NOT_KEPT, bring_cache, cache_key, keep_cache
 from agent_sandbox.features.clones.clones import EnteredClone, enter_clone
 from agent_sandbox.features.clones.host_repository import open_repository, start_of
+from agent_sandbox.host.command import Command
+from agent_sandbox.host.user_dirs import config_directory
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.faithful import load_yaml
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.user_dirs import config_directory
-from agent_sandbox.runtime.project.clone_record import Clone, clones_of
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import Clone, clones_of
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.formats.faithful import load_yaml
 from clone_worlds import HereDriver, commit, with_clone_driver
 
 KEY = "1" * 64

@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.clones import clones
 from agent_sandbox.features.clones.clone_fetch import fetch_clone, fetched_lines
 from agent_sandbox.features.clones.clones import enter_clone
 from agent_sandbox.features.clones.host_repository import open_repository
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.clone_record import Clone, clones_of
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import Clone, clones_of
+from agent_sandbox.project.installed import open_project
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 
 

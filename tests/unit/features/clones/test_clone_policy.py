@@ -5,9 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.features.clones.clone_policy import bring_policy, keeps_own_policy, update_policy
-from agent_sandbox.runtime.project.clone_record import Clone, clone_named, new_clone, save_clone
-from agent_sandbox.runtime.project.trust_snapshot import Standing
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.clone_record import Clone, clone_named, new_clone, save_clone
+from agent_sandbox.project.trust_snapshot import Standing
+from agent_sandbox.project.trust_store import open_store
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.clones import clones
 from agent_sandbox.features.clones.clones import (
     chosen_clones,
@@ -14,15 +14,15 @@ from agent_sandbox.features.clones.clones import (
     report_unfetched,
     uncommitted,
 )
+from agent_sandbox.features.protect.gaps import Gaps, look_over
 from agent_sandbox.features.review.changes import find_changes, load_baseline
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.faithful import load_yaml
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.clone_record import clones_of, save_clone
-from agent_sandbox.runtime.project.installed import open_project, read_facts
-from agent_sandbox.runtime.protect.gaps import Gaps, look_over
+from agent_sandbox.project.clone_record import clones_of, save_clone
+from agent_sandbox.project.installed import open_project, read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.formats.faithful import load_yaml
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 from fake_stack import trust
 

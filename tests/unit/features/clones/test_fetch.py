@@ -7,7 +7,7 @@ from agent_sandbox.features.clones import fetch
 from agent_sandbox.features.clones.fetch import one_at_a_time
 from agent_sandbox.features.clones.listing import NO_BRANCH
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.project.clone_record import Clone
 from clone_worlds import World, commit, git, make_world
 
 

@@ -6,9 +6,9 @@ import pytest
 from agent_sandbox.features.clones.clones import enter_clone
 from agent_sandbox.features.clones.forget_project import forget_project
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.trust_store import open_store
 from clone_worlds import with_clone_driver
 
 

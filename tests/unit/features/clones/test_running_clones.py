@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.features.clones.running_clones import running_clones, running_clones_or_none
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.clone_record import clones_of, new_clone, save_clone
+from agent_sandbox.project.clone_record import clones_of, new_clone, save_clone
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_stack import with_running

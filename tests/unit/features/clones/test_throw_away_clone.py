@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import Plan, RunCommand
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.plan import Plan, RunCommand
 from agent_sandbox.features.clones import throw_away_clone as module
 from agent_sandbox.features.clones.clones import claim_clone, enter_clone
 from agent_sandbox.features.clones.fetch import one_at_a_time
 from agent_sandbox.features.clones.throw_away_clone import ThrowAwayClone, fetched_and_removed, thrown_away
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import open_store
 from clone_worlds import HereDriver, commit, git, hostile_filter, with_clone_driver
 from fake_docker import FakeDocker
 from fake_stack import compose_line

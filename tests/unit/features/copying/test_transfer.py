@@ -9,7 +9,7 @@ import pytest
 from agent_sandbox.features.copying import transfer
 from agent_sandbox.features.copying.transfer import Within, file_to_sandbox, from_sandbox, to_sandbox
 from agent_sandbox.features.copying.tree import Copied, Meter, Receiver, RefusedError, opened
-from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.host.command import Command
 from table_tests import each
 
 NOT_A_COPY = "the sandbox sent an invalid copy"

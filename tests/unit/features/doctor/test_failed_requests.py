@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import CheckResult, fail, ok, warn
 from agent_sandbox.features.doctor import link_mtu
 from agent_sandbox.features.doctor.upstream import requests
 from agent_sandbox.proxy.tls.failure import LATE, explain
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import CheckResult, Status, fail, ok, warn
 from agent_sandbox.features.doctor import project as checks
 from agent_sandbox.features.doctor.project import firewall
 from agent_sandbox.features.watch.webhook_outcome import Failure, save_failure
+from agent_sandbox.project.installed import images_of, read_project
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
-from agent_sandbox.runtime.project.installed import images_of, read_project
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import trust, with_containers, write_stack_file

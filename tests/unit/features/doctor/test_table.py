@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.protocol import Machine, Row, Stage
+from agent_sandbox.engines.result import CheckResult, fail, ok
 from agent_sandbox.features.doctor.table import checks_for, examine
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
-from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
 
 
 def fine(machine: Machine) -> CheckResult:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import CheckResult, ok, warn
 from agent_sandbox.features.doctor.upstream import OPEN, VARIABLES, upstream
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
 
 SAID = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}\n"
 COMPOSE = 'name: app-1\nx-agent-sandbox: {agent: example, dev: "1000:1000"}\n'

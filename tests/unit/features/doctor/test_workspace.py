@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import fail, ok, warn
 from agent_sandbox.features.doctor import workspace
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import fail, ok, warn
-from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
-from agent_sandbox.runtime.protect.gaps import MADE
-from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, REPLACED, SHARING, STRANGER
+from agent_sandbox.features.protect.gaps import MADE
+from agent_sandbox.features.protect.mount_checks import CONNECTED, LOOK, REPLACED, SHARING, STRANGER
+from agent_sandbox.host.git.worktree import SUBDIRECTORY
 from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
 from fake_stack import inspected, with_containers, with_inspected
@@ -57,7 +57,7 @@ def test_passes_if_no_path_is_unprotected(machine: Machine) -> None:
 def test_warns_about_directories_that_were_not_searched_for_repositories(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
+    monkeypatch.setattr("agent_sandbox.host.git.repositories.MAX_FOLDERS", 1)
     what = (
         ".devcontainer: not searched for repositories: the project has too many directories, or these cannot be listed"
     )

@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.features.policy.file import find_policy, layer_lines, named_policy, require_policy, shown
 from agent_sandbox.policyfile import layer_beside, load_policy
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
 
 
 def test_finds_the_policy_in_a_parent_directory(tmp_path: Path) -> None:

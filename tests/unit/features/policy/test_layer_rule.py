@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.features.policy import layer_rule as subject
+from agent_sandbox.features.policy import unmounted_layers
 from agent_sandbox.features.policy.layer_rule import ELSEWHERE, RuleLayer, layer_policy, write_layer_rule
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.policies import unmounted_layers
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 from agent_sandbox.stack.recorded import Facts
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -89,7 +89,7 @@ def test_does_not_write_a_rule_that_the_organisation_does_not_allow(
 ) -> None:
     folder = tmp_path_factory.mktemp("etc")
     (folder / "policy.yaml").write_text("version: 1\ndomains: [a.test]\n")
-    monkeypatch.setattr("agent_sandbox.runtime.host.user_dirs.ORGANISATION", folder)
+    monkeypatch.setattr("agent_sandbox.host.user_dirs.ORGANISATION", folder)
     with pytest.raises(UserError, match="organisation"):
         write()
     assert not file.exists()

@@ -7,7 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.policy import registries
 from agent_sandbox.features.policy.commands.allow import allow
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.features.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.features.stack.commands.build import build
 from agent_sandbox.features.stack.commands.up import up
@@ -15,11 +17,9 @@ from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.features.trust.reach_diff import reaches
 from agent_sandbox.images import agent_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.policies import registries
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.trust_snapshot import look
+from agent_sandbox.project.trust_store import open_store
 from fake_docker import FakeDocker
 from fake_stack import trust
 

@@ -13,13 +13,13 @@ from typing import cast
 
 import pytest
 
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.ports import forward as module
 from agent_sandbox.features.ports.forward import ADDRESS, ADDRESS_6, Forward, Ports, forward
 from agent_sandbox.features.ports.relay import Relay
+from agent_sandbox.host.command import Command
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.host.command import Command
 
 AGENT = Container(id="agent", service="agent", image="x", state="running")
 BOX = (sys.executable, "-I", str(Path(module.__file__).with_name("relay.py")))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.ports import kept_ports, ports_keeper
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PROJECT_FILE
 
 
 @pytest.fixture

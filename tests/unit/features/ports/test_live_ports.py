@@ -16,7 +16,7 @@ from agent_sandbox.features.ports import reported
 from agent_sandbox.features.ports.forward import Forward, Ports
 from agent_sandbox.features.ports.live_ports import as_text, talk
 from agent_sandbox.features.ports.relay import Relay
-from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.host.command import Command
 
 HOW = "type PORT or HERE:PORT to open one, -HERE to close it; Ctrl-C ends"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.ports import ports_keeper, relay
 from agent_sandbox.features.ports.forward import Forward, Ports
+from agent_sandbox.host.command import Command
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PROJECT_FILE
 
 PARENT = 7
 BOX = Command(argv=(sys.executable, "-I", relay.__file__))

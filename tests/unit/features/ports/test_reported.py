@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.features.ports import reported as module
 from agent_sandbox.features.ports.reported import LONGEST_REPORT, Listening, parse_clients, parse_report, watch_reports
-from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.host.command import Command
 from table_tests import each
 
 ONE = {"port": 3000, "addresses": ["any"], "command": "node"}

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.protect import accept_harmless as module
 from agent_sandbox.features.protect.accept_harmless import ACCEPTED, HIDDEN, SAME, UNTIL_START, accept_harmless
+from agent_sandbox.features.protect.mount_checks import Inside
+from agent_sandbox.features.protect.snapshot import leave_pending, record, recorded, settings_replaced
 from agent_sandbox.features.stack.execute import require_agent
 from agent_sandbox.features.stack.start_stack import _open_services
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.protect.mount_checks import Inside
-from agent_sandbox.runtime.protect.snapshot import leave_pending, record, recorded, settings_replaced
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.formats.header import stamped
 from agent_sandbox.stack.containers import HEALTHY, REPROTECT
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker

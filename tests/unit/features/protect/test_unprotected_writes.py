@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
+from agent_sandbox.features.protect.mount_checks import Inside
+from agent_sandbox.features.protect.snapshot import Held, leave_pending, read_held, recorded
 from agent_sandbox.features.protect.unprotected_writes import SILENT, UNHIDDEN, put_off, review
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.protect.mount_checks import Inside
-from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.formats.header import stamped
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -11,9 +11,9 @@ from agent_sandbox.features.proxy import reload_policy
 from agent_sandbox.features.proxy.commands.reload import reload
 from agent_sandbox.features.proxy.reload_policy import reload_stack, require_loaded, take_effect
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.trust_store import open_store
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_stack import trust, with_containers, with_running

@@ -13,7 +13,7 @@ import pytest
 from agent_sandbox.features.secrets.sources import github_app
 from agent_sandbox.features.secrets.sources.github_app import FORM
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from fake_docker import FakeDocker
 from fake_stack import trust, with_containers
 from github_app import APP, LIFE, github

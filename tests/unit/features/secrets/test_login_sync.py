@@ -11,7 +11,7 @@ from agent_sandbox.features.secrets.secret_sources import sync
 from agent_sandbox.features.secrets.sources import login_host
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

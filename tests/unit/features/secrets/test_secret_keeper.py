@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.secrets import secret_keeper as subject
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.project import Project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

@@ -13,7 +13,7 @@ from agent_sandbox.features.secrets.secret_sources import give, read_value, sync
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.secrets.sources.value import Fetched
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
 from fake_docker import FakeDocker
 from fake_tty import Person
 from table_tests import each

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.proxy import reload_policy
+from agent_sandbox.features.proxy.secrets import Held
 from agent_sandbox.features.secrets.commands.remove import remove
 from agent_sandbox.features.secrets.secret_sources import store
 from agent_sandbox.features.secrets.secret_store import ask_store, in_clones, secrets_of
 from agent_sandbox.features.secrets.sources.recipes import recipes_of
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.secrets import Held
+from agent_sandbox.project.clone_record import new_clone, save_clone
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
 from fake_stack import with_running

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.clones.fetched import Fetched
 from agent_sandbox.features.review.changes import save_baseline, take
 from agent_sandbox.features.session.reported_run import ReportedRun
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.containers import ENTER
 from clone_worlds import fetched_clone
 from fake_docker import FakeDocker

@@ -6,8 +6,8 @@ import pytest
 from agent_sandbox.features.clones import clones, throw_away_clone
 from agent_sandbox.features.session.sandbox_for_run import sandbox_for_run
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import open_project
 from clone_worlds import HereDriver, commit, git, with_clone_driver
 from fake_docker import FakeDocker
 

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.stack.cut_off import cut_off
-from agent_sandbox.runtime.driver.container import Container
 from table_tests import each
 
 

@@ -2,12 +2,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent_sandbox.backends.plan import RunCommand
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.container import Container
+from agent_sandbox.engines.plan import RunCommand
 from agent_sandbox.features.stack.diagnose import first_failed, why_not_up
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import RunCommand
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.plan import RunCommand
 from agent_sandbox.features.stack.execute import execute, require_agent, require_made, require_running
 from agent_sandbox.problems import UserError
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.stack.refusals import AT_PROXY, Refusal, Refusals, parse_refusals, read_refusals
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.container import Container
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from table_tests import each

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.compose.containers import containers
+from agent_sandbox.engines.compose.engine import DOCKER
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.stack.start_stack import resumed
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.compose.containers import containers
-from agent_sandbox.runtime.compose.engine import DOCKER
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.stack.service_images import prepare_images, record_digests, record_images, recorded_digests
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import find_project
+from agent_sandbox.project.installed import find_project
+from agent_sandbox.project.project import Project
 from fake_docker import FakeDocker
 from fake_stack import trust
 from fake_tty import Person

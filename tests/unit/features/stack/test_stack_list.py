@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.engines.container import Container, StackFound, Usage
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.features.stack.stack_list import (
     AWAY,
     GONE,
@@ -19,13 +21,11 @@ from agent_sandbox.features.stack.stack_list import (
     without_directory,
 )
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import STACK
-from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
-from agent_sandbox.runtime.project.installed import removal_of
-from agent_sandbox.runtime.project.trust_snapshot import Standing
-from agent_sandbox.runtime.project.trust_store import Store
+from agent_sandbox.project.clone_record import new_clone, save_clone
+from agent_sandbox.project.installed import removal_of
+from agent_sandbox.project.render.paths import STACK
+from agent_sandbox.project.trust_snapshot import Standing
+from agent_sandbox.project.trust_store import Store
 from agent_sandbox.stack.naming import stack_name
 
 AGENT = Container(id="1", service="agent", image="x", state="running")

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.protect.mount_checks import CUT_OFF, LOST
+from agent_sandbox.features.protect.snapshot import leave_pending, read_held
 from agent_sandbox.features.review.changes import load_baseline
 from agent_sandbox.features.stack.commands.up import up
+from agent_sandbox.features.stack.init.project_file import digest_of
 from agent_sandbox.features.stack.start_stack import setup_command, start
 from agent_sandbox.features.trust.trust_gate import open_trusted
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.init.project_file import digest_of
-from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.runtime.protect.mount_checks import CUT_OFF, LOST
-from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from agent_sandbox.stack.containers import ENTER, HEALTHY, SETUP
 from fake_docker import FakeDocker
 from fake_stack import compose_line, inspected, trust, with_containers, with_inspected

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.stack.status import Ask, Loaded, Status, ask_all, look
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.recorded import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -6,6 +6,8 @@ import pytest
 
 from agent_sandbox import __version__
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.policy import registries
+from agent_sandbox.features.policy.unmounted_layers import unmounted_layers
 from agent_sandbox.features.proxy.commands.reload import reload
 from agent_sandbox.features.stack.commands import build as module
 from agent_sandbox.features.stack.commands.build import build
@@ -13,12 +15,10 @@ from agent_sandbox.features.stack.update_stack import updated
 from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.features.trust.trust_gate import open_trusted
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.faithful import load_yaml
-from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import POLICY, PROJECT_FILE, STACK
-from agent_sandbox.runtime.policies import registries
-from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
-from agent_sandbox.runtime.project.installed import foreign_images, read_facts
+from agent_sandbox.project.installed import foreign_images, read_facts
+from agent_sandbox.project.render.formats.faithful import load_yaml
+from agent_sandbox.project.render.formats.header import stamped
+from agent_sandbox.project.render.paths import POLICY, PROJECT_FILE, STACK
 from fake_docker import FakeDocker
 from fake_stack import trust, with_containers
 from init_project import AGENT

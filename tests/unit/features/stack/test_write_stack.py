@@ -5,10 +5,10 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.features.stack import write_stack as module
+from agent_sandbox.features.stack.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.features.stack.write_stack import orphaned_stack, write_stack
-from agent_sandbox.render.paths import STACK
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from agent_sandbox.project.render.paths import STACK
+from agent_sandbox.project.trust_snapshot import Standing, look
 from fake_tty import Person
 from init_project import init_options
 from run_cli import Ask
@@ -152,7 +152,7 @@ def test_an_incomplete_search_asks_nothing_and_keeps_protected_paths(
     kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", Person("y\n"))
-    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 2)
+    monkeypatch.setattr("agent_sandbox.host.git.repositories.MAX_FOLDERS", 2)
     asked = ask("init", "claude")
     assert (asked.code, QUESTION in asked.err, is_mounted(kept, "tools/hooks")) == (0, False, True)
     assert "not searched for repositories" in asked.err

@@ -9,7 +9,7 @@ from agent_sandbox.features.traffic.wanted import Wanted
 from agent_sandbox.images import proxy_name
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.proxy.reports import State
 from agent_sandbox.features.traffic.following import follow
 from agent_sandbox.features.traffic.record import Record, read_record
 from agent_sandbox.features.watch.watching.connection import Connection
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.reports import State
+from agent_sandbox.project.installed import open_project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied

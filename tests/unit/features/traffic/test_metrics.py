@@ -1,9 +1,9 @@
 import json
 from typing import Any
 
+from agent_sandbox.features.proxy.reports import Grant, State
 from agent_sandbox.features.traffic.metrics import MOST_HOSTS, Metrics
 from agent_sandbox.features.traffic.record import Record, read_record
-from agent_sandbox.runtime.proxy.reports import Grant, State
 from log_lines import denied
 
 

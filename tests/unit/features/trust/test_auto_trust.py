@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.stack.init.initialise import prepare
 from agent_sandbox.features.trust.auto_trust import remember, remembering
 from agent_sandbox.features.trust.prompt import changes
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.init.initialise import prepare
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.project.trust_snapshot import look
+from agent_sandbox.project.trust_store import Store, open_store
 from init_project import Init, init_options
 
 COMPOSE = ".devcontainer/docker-compose.yml"

@@ -2,10 +2,10 @@ import json
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.features.stack.init.initialise import prepare
 from agent_sandbox.features.trust.expected_files import generated, written_here
-from agent_sandbox.render.formats.header import stamped
+from agent_sandbox.project.render.formats.header import stamped
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import prepare
 from init_project import Init, init_options
 
 AGENT = known_agents(data_root() / "templates")[0]

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.features.trust.host_access import members, mounts, require_whole, variables
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.trust_snapshot import Standing
+from agent_sandbox.project.trust_snapshot import Standing
 from table_tests import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from agent_sandbox.features.trust import reach_diff
 from agent_sandbox.features.trust.prompt import Question, Written, _sets, changes, question_about, unseen_in
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.trust_snapshot import Standing, look
+from agent_sandbox.project.trust_store import open_store
 from table_tests import each
 
 NAMED_IN = "`COMPOSE_FILE` in .env or `dockerComposeFile` in devcontainer.json"

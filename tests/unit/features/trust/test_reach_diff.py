@@ -7,7 +7,7 @@ import pytest
 from agent_sandbox.features.trust.reach_diff import BROKEN, NOTHING, REPLACES, policy_of, reaches, widens
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from agent_sandbox.project.trust_snapshot import Standing, look
 from certificates import make_authority
 from table_tests import each
 

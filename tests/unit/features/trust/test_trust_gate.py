@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.stack.init.initialise import InitOptions, prepare
 from agent_sandbox.features.trust import trust_gate
 from agent_sandbox.features.trust.prompt import Question, unseen_in
 from agent_sandbox.features.trust.trust_gate import (
@@ -21,13 +22,12 @@ from agent_sandbox.features.trust.trust_gate import (
     open_unasked,
 )
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.formats.header import stamped
-from agent_sandbox.render.paths import DEVCONTAINER, IGNORE, SHARED, STACK, VALUES
-from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.project.render.formats.header import stamped
+from agent_sandbox.project.render.paths import DEVCONTAINER, IGNORE, SHARED, STACK, VALUES
+from agent_sandbox.project.render.reconcile import OnConflict
+from agent_sandbox.project.trust_snapshot import Standing, look
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import InitOptions, prepare
-from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.project.trust_store import open_store
 from fake_tty import Person
 
 AGENT = known_agents(data_root() / "templates")[0]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.policy.rule_edit import planned_edits, planned_service
 from agent_sandbox.features.trust.auto_trust import remember
 from agent_sandbox.features.trust.prompt import changes
 from agent_sandbox.features.trust.trusted_edit import write_trusted
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.editing import Edited
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
-from agent_sandbox.runtime.policies.edit import planned_edits, planned_service
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.project.trust_snapshot import look
+from agent_sandbox.project.trust_store import Store, open_store
 from init_project import Init
 
 POLICY = ".devcontainer/policy.yaml"

@@ -1,7 +1,7 @@
 import json
 
+from agent_sandbox.engines.drivers import load_driver
 from agent_sandbox.features.usage.state_sizes import state_sizes
-from agent_sandbox.runtime.drivers import load_driver
 from fake_docker import FakeDocker, docker
 
 __all__ = ["docker"]

@@ -6,7 +6,8 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.agents.together import Agents
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.container import StackFound
 from agent_sandbox.features.usage import token_usage as module
 from agent_sandbox.features.usage.token_usage import (
     AgentUsage,
@@ -16,9 +17,8 @@ from agent_sandbox.features.usage.token_usage import (
     read_usage,
     total,
 )
+from agent_sandbox.project.project import Project
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.container import StackFound
 from agent_sandbox.stack.recorded import Owner
 from agent_sandbox.stack.services.agent import local_volume, state_volumes
 from table_tests import each

@@ -14,9 +14,9 @@ from agent_sandbox.features.clones.checked import CheckedObjects
 from agent_sandbox.features.clones.clones import chosen_clones, open_clone, uncommitted
 from agent_sandbox.features.clones.fetch import Branch, checked_branches, one_at_a_time, read_status
 from agent_sandbox.features.clones.host_repository import HEADS, last_line
+from agent_sandbox.host.process import TOO_MUCH
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import TOO_MUCH
-from agent_sandbox.runtime.project.clone_record import Clone
+from agent_sandbox.project.clone_record import Clone
 
 Name = Annotated[str, Argument(help="The clone; may be left out if the project has only one.")]
 Stat = Annotated[bool, Option(help="Show only which files change, and by how many lines.")]

@@ -13,18 +13,18 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath, Quiet
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.place import Role
 from agent_sandbox.features.copying import transfer, tree
 from agent_sandbox.features.copying.tree import Copied, Meter, Receiver, RefusedError
+from agent_sandbox.features.protect.protected import load_table
 from agent_sandbox.features.stack.execute import driver, require_agent
 from agent_sandbox.features.trust.trust_gate import open_known
+from agent_sandbox.host.agents import host_reads
+from agent_sandbox.host.git.repositories import GIT
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.git.repositories import GIT
-from agent_sandbox.runtime.host.agents import host_reads
-from agent_sandbox.runtime.project.installed import root_named
-from agent_sandbox.runtime.project.root import find_root
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.protected import load_table
+from agent_sandbox.project.installed import root_named
+from agent_sandbox.project.root import find_root
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.limits import LIMITS
 from agent_sandbox.stack.workspace import Protected

@@ -10,19 +10,19 @@ from typing import Annotated
 from msgspec import to_builtins
 from typer import Option
 
-from agent_sandbox.backends.verbs import Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ExtraCa, Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.engines.protocol import Machine, Row, Stage
+from agent_sandbox.engines.result import CheckResult, Status, fail, ok, warn
+from agent_sandbox.engines.verbs import Drop
 from agent_sandbox.features.doctor.table import checks_for, examine
 from agent_sandbox.features.stack.execute import driver, execute
+from agent_sandbox.features.stack.init.build_inputs import build_of
 from agent_sandbox.images import registries_image
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
-from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
-from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 
 Build = Annotated[bool, Option(help="Also check that a build can download packages; takes minutes the first time.")]
 

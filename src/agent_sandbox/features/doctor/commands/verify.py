@@ -8,18 +8,18 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.features.proxy.control import ask_proxy
 from agent_sandbox.features.stack.execute import driver, require_running
 from agent_sandbox.features.stack.refusals import read_refusals
+from agent_sandbox.host.process import Finished
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import Finished
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import ask_proxy
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.containers import FIREWALL, PROBE
 
 Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]

@@ -5,7 +5,7 @@ import platform
 from agent_sandbox import __version__
 from agent_sandbox.cli.framework.options import Json
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
+from agent_sandbox.host.agents import known_agents, load_manifest
 
 
 def version(*, as_json: Json = False) -> None:

@@ -13,6 +13,7 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines, excerpt, sa
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.features.policy.file import layer_lines, named_policy
+from agent_sandbox.features.policy.layers import layers_here, load_here, unresolved_here
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policyfile.layer_file import PROJECT
@@ -20,7 +21,6 @@ from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.layers import layers_here, load_here, unresolved_here
 
 if TYPE_CHECKING:
     from agent_sandbox.policytools.lint.table import Found

@@ -13,8 +13,8 @@ from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.features.policy.file import named_policy
+from agent_sandbox.features.policy.versions import load_version, read_committed, read_file, read_version
 from agent_sandbox.policytools.compare.difference import Change, Difference, difference
-from agent_sandbox.runtime.policies.versions import load_version, read_committed, read_file, read_version
 
 Old = Annotated[str | None, Argument(help="A file, a git commit (main, HEAD~1), or COMMIT:PATH; by default HEAD.")]
 New = Annotated[str | None, Argument(help="The newer version; by default the project's current policy.")]

@@ -15,6 +15,7 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.cli.terminal.wrapping import width_of
 from agent_sandbox.features.policy.file import POLICY_FILE, named_policy
+from agent_sandbox.features.policy.layers import choices_here, load_here, offers_here
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY, WITHOUT, for_git
@@ -24,7 +25,6 @@ from agent_sandbox.policytools.explain.explaining import Explanation, Miss
 from agent_sandbox.policytools.explain.explaining import explain as explain_request
 from agent_sandbox.policytools.explain.remedy import Choice, Remedy
 from agent_sandbox.policytools.explain.request_line import RequestLine, method_and_url, read_header, read_size
-from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here
 
 Method = Annotated[str, Argument(help="GET, POST, ...; if left out, GET.")]
 Url = Annotated[str | None, Argument(help="https://host/path?query")]

@@ -10,7 +10,6 @@ from typing import Annotated
 from msgspec import Struct
 from typer import Argument, Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.terminal.output import diff_lines, emit_lines, say, say_problems
@@ -18,26 +17,27 @@ from agent_sandbox.cli.terminal.question import choice
 from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.features.policy.edit import difference, resolve_added
 from agent_sandbox.features.policy.file import POLICY_FILE, named_policy
+from agent_sandbox.features.policy.layers import load_here, offers_here
 from agent_sandbox.features.policy.learned_entries import Chosen, as_text, choose, left_out, replayed, without_warning
+from agent_sandbox.features.policy.learning import Recording, forget_recording, load_recording, save_recording
+from agent_sandbox.features.policy.rule_edit import Entries, planned_entries
+from agent_sandbox.features.proxy.control import OTHER, ask_proxy
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.features.proxy.reload_policy import reload_stack, report
+from agent_sandbox.features.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.features.stack.execute import driver, require_made, require_running
 from agent_sandbox.features.traffic.audit_log import LogFile, Since, read_log
 from agent_sandbox.features.traffic.wanted import since_time, span
 from agent_sandbox.features.trust.trusted_edit import write_trusted
+from agent_sandbox.host.user_name import user_name
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policytools.suggest.denials import read_traffic
 from agent_sandbox.policytools.suggest.learning import Learned, replay
 from agent_sandbox.policytools.suggest.learning import learn as learn_from
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.user_name import user_name
-from agent_sandbox.runtime.policies.edit import Entries, planned_entries
-from agent_sandbox.runtime.policies.layers import load_here, offers_here
-from agent_sandbox.runtime.policies.learning import Recording, forget_recording, load_recording, save_recording
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import OTHER, ask_proxy
-from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 
 class Do(StrEnum):

@@ -10,6 +10,7 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
 from agent_sandbox.features.policy.file import named_policy
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -18,7 +19,6 @@ from agent_sandbox.policytools.edit.comments import comments_by_line
 from agent_sandbox.policytools.lint.subject import Subject
 from agent_sandbox.policytools.lint.table import CHECKS, Found
 from agent_sandbox.policytools.lint.table import lint as run_checks
-from agent_sandbox.runtime.policies.layers import load_here
 
 ACCEPT = "# accepted: CHECK, WHY"
 

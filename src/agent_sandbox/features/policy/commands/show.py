@@ -10,11 +10,11 @@ from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOpti
 from agent_sandbox.cli.terminal.output import WIDEST, emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.features.policy.file import layer_lines, named_policy
+from agent_sandbox.features.policy.layers import layers_here, load_here
 from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.settings import Settings, dump_settings
-from agent_sandbox.runtime.policies.layers import layers_here, load_here
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile import LayerFile

@@ -18,8 +18,13 @@ from agent_sandbox.cli.terminal.tty import at_terminal
 from agent_sandbox.counted import counted, times
 from agent_sandbox.features.policy.edit import how_to_apply, put, put_service
 from agent_sandbox.features.policy.file import named_policy
+from agent_sandbox.features.policy.layers import load_here, offers_here
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.features.proxy.reload_policy import reload_stack, report
+from agent_sandbox.features.proxy.traffic import STDIN, traffic_lines
 from agent_sandbox.features.traffic.audit_log import read_log
+from agent_sandbox.host.files import project_lock, write_all
+from agent_sandbox.host.user_dirs import state_directory, state_file
 from agent_sandbox.policy.explain.advice import SETUP
 from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.suggest.denials import Denials, Seen, read_denials
@@ -27,12 +32,7 @@ from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
 from agent_sandbox.policytools.suggest.suggesting import Proposal, Suggestions
 from agent_sandbox.policytools.suggest.suggesting import suggest as suggest_rules
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import project_lock, write_all
-from agent_sandbox.runtime.host.user_dirs import state_directory, state_file
-from agent_sandbox.runtime.policies.layers import load_here, offers_here
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
+from agent_sandbox.project.installed import open_project
 
 File = Annotated[Path | None, Argument(help="An audit log, `-` for standard input; by default the running stack's.")]
 Choose = Annotated[bool, Option(help="Ask about each rule, and add those that you accept.")]

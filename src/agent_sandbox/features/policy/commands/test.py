@@ -14,12 +14,12 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.features.policy.commands.explain import columns, why
 from agent_sandbox.features.policy.file import named_policy
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.explain.testing import Case, Outcome, cases_of, read_cases, run_cases
-from agent_sandbox.runtime.policies.layers import load_here
 
 Cases = Annotated[Path | None, Option(help="A file with more cases: a list as under `tests`.")]
 NONE = "write `tests: [{allow: GET https://example.com/}]` into the policy, or name a file with --cases"

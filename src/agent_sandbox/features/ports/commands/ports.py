@@ -14,6 +14,7 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.ports import forward as forwarding
 from agent_sandbox.features.ports.forward import Forward
 from agent_sandbox.features.ports.live_ports import (
@@ -30,7 +31,6 @@ from agent_sandbox.features.ports.reported import Listening, parse_report
 from agent_sandbox.features.stack.execute import driver, require_agent
 from agent_sandbox.features.trust.trust_gate import open_known
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
 
 Ports = Annotated[
     list[str] | None,

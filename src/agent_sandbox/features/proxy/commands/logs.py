@@ -7,15 +7,15 @@ from typing import Annotated
 
 from typer import Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.terminal.output import emit, emit_lines
+from agent_sandbox.features.proxy.decisions import read_line
 from agent_sandbox.features.stack.execute import require_running
 from agent_sandbox.features.traffic.audit_log import read_log
 from agent_sandbox.features.traffic.decision_line import decision_line
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.decisions import read_line
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 Json = Annotated[bool, Option(help="Print the audit records, one JSON object per line.")]
 Denied = Annotated[bool, Option(help="Show only denied requests.")]

@@ -8,8 +8,8 @@ from typer import Option
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
 from agent_sandbox.cli.terminal.output import emit_json
+from agent_sandbox.features.proxy.control import ask_socket
 from agent_sandbox.features.proxy.reload_policy import reload_stack, report, require_loaded
-from agent_sandbox.runtime.proxy.control import ask_socket
 
 Control = Annotated[
     Path | None,

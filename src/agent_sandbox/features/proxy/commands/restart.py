@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from agent_sandbox.backends.verbs import Restart
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet, Yes
+from agent_sandbox.engines.verbs import Restart
 from agent_sandbox.features.policy.file import require_policy
 from agent_sandbox.features.secrets.secret_sources import sync_after_start
 from agent_sandbox.features.stack.diagnose import why_not_up

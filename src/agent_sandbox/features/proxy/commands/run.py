@@ -7,8 +7,8 @@ from typing import Annotated
 
 from typer import Option
 
+from agent_sandbox.host.process import become
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.process import become
 
 PolicyFile = Annotated[Path, Option(help="The policy file.", metavar="FILE")]
 Layer = Annotated[

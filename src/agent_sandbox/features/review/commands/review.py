@@ -15,14 +15,14 @@ from agent_sandbox.cli.terminal.output import diff_lines, emit_json, emit_lines,
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted
+from agent_sandbox.features.protect.mount_checks import listed
+from agent_sandbox.features.protect.offered_settings import Offer, find_offer, forget_offer, save_offer
 from agent_sandbox.features.review import changes as reviewing
 from agent_sandbox.features.review.changes import Baseline, Change, Found, find_changes, load_baseline, save_baseline
 from agent_sandbox.features.review.scan import SANDBOX
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import find_project
-from agent_sandbox.runtime.protect.mount_checks import listed
-from agent_sandbox.runtime.protect.offered_settings import Offer, find_offer, forget_offer, save_offer
+from agent_sandbox.project.installed import find_project
 
 Paths = Annotated[
     list[str] | None,

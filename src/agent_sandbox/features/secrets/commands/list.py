@@ -12,15 +12,15 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import times
 from agent_sandbox.features.policy.file import shown
+from agent_sandbox.features.policy.layers import load_here
+from agent_sandbox.features.proxy.decisions import local_time
+from agent_sandbox.features.proxy.secrets import Held
 from agent_sandbox.features.secrets.secret_store import secrets_of
 from agent_sandbox.features.secrets.sources.all_recipes import recipes_for
 from agent_sandbox.features.secrets.sources.recipes import Recipe
+from agent_sandbox.host.agents import known_agents, load_manifest
 from agent_sandbox.policytools.unset_secrets import Wanted, kinds_of, wanted
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.runtime.proxy.secrets import Held
+from agent_sandbox.project.installed import open_project
 
 type Kinds = Mapping[str, tuple[str, ...]]
 type Sources = Mapping[str, str]

@@ -9,7 +9,6 @@ from typing import Annotated
 from typer import Argument
 
 from agent_sandbox.agents.login import Login
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.edit import put_options
@@ -21,12 +20,13 @@ from agent_sandbox.features.secrets.sources.login_document import HostLogin
 from agent_sandbox.features.secrets.sources.login_host import NoLoginError, current_login
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.trust.trust_gate import open_known
+from agent_sandbox.host.agents import known_agents, load_manifest
+from agent_sandbox.host.process import attend
+from agent_sandbox.host.program_path import program_path
 from agent_sandbox.policyfile import load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest
-from agent_sandbox.runtime.host.process import attend
-from agent_sandbox.runtime.host.program_path import program_path
+from agent_sandbox.project.project import Project
 
 Agent = Annotated[str, Argument(help="The agent; by default the project's.")]
 OPTION, KEY = "login", "secret"

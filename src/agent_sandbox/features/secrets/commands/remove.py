@@ -6,9 +6,9 @@ from typing import Annotated
 
 from typer import Argument
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.features.secrets.login_sync import proxy_runs
 from agent_sandbox.features.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.features.secrets.secret_store import ask_store, in_clones, secrets_of
@@ -16,8 +16,8 @@ from agent_sandbox.features.secrets.sources.all_recipes import shared_file, shar
 from agent_sandbox.features.secrets.sources.recipes import recipes_of
 from agent_sandbox.policytools.unset_secrets import wanted
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 completions = named_secrets
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]

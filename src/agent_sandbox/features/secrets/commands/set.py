@@ -7,16 +7,16 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.file import shown
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.features.secrets.secret_binding import named_secrets, read_binding
 from agent_sandbox.features.secrets.secret_sources import Source, TimeToLive, store
 from agent_sandbox.features.trust.trust_gate import open_known
 from agent_sandbox.policytools.unset_secrets import Bound, unheard
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.project.project import Project
 
 # Accepted here only to be rejected below: typer's own error would print the value.
 CONTEXT = {"allow_extra_args": True}

@@ -10,11 +10,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from typer import Argument, Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.file import shown
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.features.secrets.git_setup import git_tests
 from agent_sandbox.features.secrets.keyed_services import known_tests
 from agent_sandbox.features.secrets.secret_binding import named_secrets, read_binding
@@ -25,8 +25,8 @@ from agent_sandbox.features.traffic.record import Record, read_record
 from agent_sandbox.policytools.unset_secrets import Bound, unheard
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 completions = named_secrets
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]

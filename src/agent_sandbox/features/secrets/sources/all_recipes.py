@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
-from agent_sandbox.runtime.host.user_dirs import config_directory
+from agent_sandbox.host.user_dirs import config_directory
 
 
 def recipes_for(root: Path, environ: Mapping[str, str]) -> tuple[Recipe, ...]:

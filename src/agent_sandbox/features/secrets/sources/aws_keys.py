@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
-from agent_sandbox.runtime.host.user_dirs import home_directory
+from agent_sandbox.host.user_dirs import home_directory
 
 NAMES = ("AccessKeyId", "SecretAccessKey", "SessionToken")
 # The same in the file of credentials.

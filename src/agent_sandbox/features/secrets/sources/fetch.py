@@ -21,12 +21,12 @@ from agent_sandbox.features.secrets.sources.aws_keys import (
 )
 from agent_sandbox.features.secrets.sources.ssh_key import NotAKeyError, key_on_one_line
 from agent_sandbox.features.secrets.sources.value import MOST, Fetched, faults, without_line_end
+from agent_sandbox.host.git.ask import ask_git
+from agent_sandbox.host.process import TIMED_OUT, TOO_MUCH, capture
+from agent_sandbox.host.program_path import in_project, program_path
+from agent_sandbox.host.user_dirs import config_directory, home_directory
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.git.ask import ask_git
-from agent_sandbox.runtime.host.process import TIMED_OUT, TOO_MUCH, capture
-from agent_sandbox.runtime.host.program_path import in_project, program_path
-from agent_sandbox.runtime.host.user_dirs import config_directory, home_directory
 
 SECONDS = 30.0
 FOREIGN = stat.S_IRWXG | stat.S_IRWXO

@@ -16,9 +16,9 @@ from msgspec import Struct
 from agent_sandbox.agents.login import Login
 from agent_sandbox.features.secrets.sources.fetch import Host, NoValueError, find_program, read_private, run_source
 from agent_sandbox.features.secrets.sources.login_document import HostLogin, UnknownShapeError, read_document
+from agent_sandbox.host.files import problem_of
+from agent_sandbox.host.user_dirs import home_directory, state_directory
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import problem_of
-from agent_sandbox.runtime.host.user_dirs import home_directory, state_directory
 
 # Clients refresh a token in its last five minutes; some do it only then.
 RENEW_SECONDS = 240.0

@@ -15,9 +15,9 @@ from msgspec import Struct, to_builtins
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.host.files import problem_of, project_lock
+from agent_sandbox.host.user_dirs import state_directory, state_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import problem_of, project_lock
-from agent_sandbox.runtime.host.user_dirs import state_directory, state_name
 
 OTHERS_MAY_WRITE = 0o022
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from agent_sandbox.features.secrets.sources.recipes import Recipe
 from agent_sandbox.features.secrets.sources.time_to_live import parse_ttl
+from agent_sandbox.host.user_file import read_user_file
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import fits
 from agent_sandbox.policy.match.injection import parse_secret_name
@@ -18,7 +19,6 @@ from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.parse.checking import where_is
 from agent_sandbox.policytools.unset_secrets import single_host
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.user_file import read_user_file
 
 
 def _directory(text: str) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from agent_sandbox.features.copying.tree import RefusedError
 from agent_sandbox.features.session.clipboard.image import MOST_BYTES, TOO_LARGE, Image, image_of
-from agent_sandbox.runtime.host.process import capture
-from agent_sandbox.runtime.host.program_path import program_path
+from agent_sandbox.host.process import capture
+from agent_sandbox.host.program_path import program_path
 
 SECONDS = 3.0
 NAME = "the image on your clipboard"

@@ -13,13 +13,12 @@ from typer import Argument, Option
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.agents.together import sentence
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Languages, NoDetect, ProjectPath, Provider, Quiet, Yes
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.question import answer_to
 from agent_sandbox.cli.terminal.tty import at_terminal
+from agent_sandbox.engines.verbs import Destroy
 from agent_sandbox.features.doctor import missing_parts
 from agent_sandbox.features.ports.kept_ports import keep_ports
 from agent_sandbox.features.review.unreviewed import report_unreviewed
@@ -27,18 +26,19 @@ from agent_sandbox.features.secrets.secret_keeper import keep_secrets
 from agent_sandbox.features.session.reported_run import ReportedRun
 from agent_sandbox.features.session.sandbox_for_run import sandbox_for_run
 from agent_sandbox.features.stack.execute import attach, backend, execute
+from agent_sandbox.features.stack.init.initialise import InitOptions
+from agent_sandbox.features.stack.init.setup_notes import readable_dotenv
 from agent_sandbox.features.stack.start_stack import report_unwritable_project, start
 from agent_sandbox.features.stack.write_stack import require_no_conflict, write_stack
 from agent_sandbox.features.trust.trust_gate import open_trusted, open_unasked
+from agent_sandbox.host.agents import known_agents, load_manifest, load_manifests
+from agent_sandbox.host.program_path import program_path
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.project.installed import has_stack, init_for, read_facts
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import POLICY
 from agent_sandbox.projectfile.languages import packages_of
-from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.host.agents import known_agents, load_manifest, load_manifests
-from agent_sandbox.runtime.host.program_path import program_path
-from agent_sandbox.runtime.init.initialise import InitOptions
-from agent_sandbox.runtime.init.setup_notes import readable_dotenv
-from agent_sandbox.runtime.project.installed import has_stack, init_for, read_facts
 
 Arguments = Annotated[
     list[str] | None,

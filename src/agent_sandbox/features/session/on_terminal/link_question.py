@@ -11,18 +11,18 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.place import Role
 from agent_sandbox.features.ports.forward import Forward, forward
 from agent_sandbox.features.ports.live_ports import relay_in
 from agent_sandbox.features.session.clipboard.clipboard_filter import copy_sequence
 from agent_sandbox.features.session.on_terminal.image_question import start
+from agent_sandbox.host.command import Command
+from agent_sandbox.host.process import leave_running
+from agent_sandbox.host.program_path import program_path
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.process import leave_running
-from agent_sandbox.runtime.host.program_path import program_path
-from agent_sandbox.runtime.project.project_file import ports_of
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.project_file import ports_of
+from agent_sandbox.project.render.paths import PROJECT_FILE
 
 # Only characters of RFC 3986 that mean nothing to a shell (`wslview` starts that of Windows), and as the host a
 # lower-case name with a dot. This excludes user names, IP addresses in every spelling, letters of other scripts, what

@@ -4,20 +4,20 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import at_terminal, session_environment
+from agent_sandbox.engines.drivers import load_driver
+from agent_sandbox.engines.place import Place, Role
+from agent_sandbox.engines.session import run_session
 from agent_sandbox.features.copying.transfer import file_to_sandbox
 from agent_sandbox.features.session.clipboard.clipboard import clipboard_image
 from agent_sandbox.features.session.clipboard.clipboard_filter import ClipboardFilter
 from agent_sandbox.features.session.on_terminal.copy_question import CopyQuestion
 from agent_sandbox.features.session.on_terminal.image_question import ImageQuestion
 from agent_sandbox.features.session.on_terminal.link_question import Browser, LinkQuestion
-from agent_sandbox.runtime.driver.place import Place, Role
-from agent_sandbox.runtime.driver.session import run_session
-from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.host.pty_session import Overlay, PtySession
+from agent_sandbox.host.command import Command
+from agent_sandbox.host.pty_session import Overlay, PtySession
+from agent_sandbox.project.project import Project
 
 
 class Overlays:

@@ -15,12 +15,12 @@ from agent_sandbox.cli.framework.options import DryRun, ExtraCa, Json, NoCache, 
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.features.stack.init.build_inputs import build_of, images_to_build
 from agent_sandbox.features.usage.state_sizes import state_sizes
+from agent_sandbox.host.agents import known_agents, known_versions, load_manifest, load_manifests, place_of
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import known_agents, known_versions, load_manifest, load_manifests, place_of
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 from agent_sandbox.size_text import size_text
 
 HEADINGS = ("NAME", "VERSION", "NEWEST", "FROM", "STATE", "TITLE")

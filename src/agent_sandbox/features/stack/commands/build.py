@@ -6,18 +6,18 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, NoCache, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.policy.resolve_services import agent_image, resolve_named
 from agent_sandbox.features.stack.execute import backend, execute
+from agent_sandbox.features.stack.init.build_inputs import build_of, images_to_build
+from agent_sandbox.features.stack.init.project_file import is_outdated
 from agent_sandbox.features.stack.update_stack import updated
 from agent_sandbox.features.trust.trust_gate import find_checked_in, open_known, open_trusted, open_unasked
-from agent_sandbox.runtime.host.agents import agents_beside
-from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
-from agent_sandbox.runtime.init.project_file import is_outdated
-from agent_sandbox.runtime.project.dotenv import require_editor_name
+from agent_sandbox.host.agents import agents_beside
+from agent_sandbox.project.dotenv import require_editor_name
+from agent_sandbox.project.project import Project
 
 completions = agents_beside
 Agents = Annotated[

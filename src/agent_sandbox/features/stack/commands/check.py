@@ -5,16 +5,16 @@ from pathlib import Path
 
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.host.agents import known_agents
+from agent_sandbox.host.files import read_text
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.host.agents import known_agents
-from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.root import find_root
+from agent_sandbox.project.render.paths import PROJECT_FILE
+from agent_sandbox.project.root import find_root
 
 
 def check(*, path: ProjectPath = None) -> None:
     """Report each problem of .devcontainer/sandbox.yaml for which `up` would refuse it; exit 1 if there is one."""
-    from agent_sandbox.runtime.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.features.stack.init.initialise import InitOptions, agents_of, prepare  # noqa: PLC0415 - not needed for `--help`
 
     root = find_root(path, cwd=Path.cwd()) or Path.cwd()
     text = read_text(root, PROJECT_FILE)

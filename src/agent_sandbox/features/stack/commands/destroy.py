@@ -10,23 +10,23 @@ from typing import Annotated
 
 from typer import Option
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.verbs import Destroy
 from agent_sandbox.features.clones.forget_project import forget_project
+from agent_sandbox.features.policy.layers import load_here
+from agent_sandbox.features.protect.mount_checks import listed
 from agent_sandbox.features.secrets.sources.all_recipes import shared_recipes
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.features.stack.init.own_files import as_listed, remove_ours, without_ours
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.init.own_files import as_listed, remove_ours, without_ours
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.project.clone_record import clone_at, clones_of, path_option
-from agent_sandbox.runtime.project.installed import open_project, own_images
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.project.clone_record import clone_at, clones_of, path_option
+from agent_sandbox.project.installed import open_project, own_images
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, Option(help="Also remove the images.")]

@@ -6,19 +6,19 @@ from typing import Annotated
 
 from typer import Option
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Quiet
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
+from agent_sandbox.engines.verbs import Down
 from agent_sandbox.features.clones.running_clones import running_clones_or_none
+from agent_sandbox.features.protect.mount_checks import listed
 from agent_sandbox.features.protect.unprotected_writes import put_off
 from agent_sandbox.features.review.unreviewed import report_unreviewed
 from agent_sandbox.features.stack.execute import backend, driver, execute
-from agent_sandbox.runtime.project.clone_record import path_option
-from agent_sandbox.runtime.project.installed import open_project, trusted_projects
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.project.clone_record import path_option
+from agent_sandbox.project.installed import open_project, trusted_projects
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.stack.engine import ENGINE
 
 All = Annotated[bool, Option("--all", help="Stop all your stacks on this machine.")]

@@ -13,15 +13,15 @@ from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.options import Languages, NoDetect, Provider
 from agent_sandbox.cli.terminal.output import diff_lines, emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
+from agent_sandbox.features.stack.init.initialise import InitOptions, Prepared, agents_of
 from agent_sandbox.features.stack.write_stack import require_no_conflict, write_stack
+from agent_sandbox.host.agents import agents_beside, built_in
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.project.installed import require_outermost
+from agent_sandbox.project.render.notes import missing_services
+from agent_sandbox.project.render.paths import POLICY, STACK
+from agent_sandbox.project.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.projectfile.languages import packages_of
-from agent_sandbox.render.notes import missing_services
-from agent_sandbox.render.paths import POLICY, STACK
-from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.runtime.host.agents import agents_beside, built_in
-from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agents_of
-from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import limit_texts
 from agent_sandbox.stack.recorded import Ide

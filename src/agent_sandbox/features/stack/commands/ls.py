@@ -18,12 +18,12 @@ from agent_sandbox.cli.framework.options import Json
 from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, short_path
 from agent_sandbox.cli.terminal.style import Styled, styled, wants_colour
 from agent_sandbox.cli.terminal.wrapping import width_of
+from agent_sandbox.engines.container import Container
+from agent_sandbox.features.proxy.control import ask_proxy
 from agent_sandbox.features.stack.execute import driver
 from agent_sandbox.features.stack.stack_list import ListedStack, list_stacks
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.proxy.control import ask_proxy
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.engine import ENGINE
 

@@ -10,20 +10,20 @@ from typing import Annotated, Any
 from msgspec import Struct
 from typer import Option
 
-from agent_sandbox.backends.verbs import Destroy, Drop
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, Quiet
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.question import agrees
+from agent_sandbox.engines.container import StackFound
+from agent_sandbox.engines.protocol import Driver
+from agent_sandbox.engines.verbs import Destroy, Drop
 from agent_sandbox.features.stack.execute import backend, driver, execute
 from agent_sandbox.features.stack.stack_list import is_gone, orphans, without_directory
+from agent_sandbox.host.user_dirs import private_cache
 from agent_sandbox.images import base_name, usage_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import StackFound
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.host.user_dirs import private_cache
-from agent_sandbox.runtime.project.installed import images_of, trusted_projects
-from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.project.installed import images_of, trusted_projects
+from agent_sandbox.project.trust_store import Store, open_store
 from agent_sandbox.size_text import size_text
 from agent_sandbox.stack.engine import ENGINE
 

@@ -15,7 +15,11 @@ from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, short_path
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.counted import counted, times
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.clones.running_clones import running_clones_or_none
+from agent_sandbox.features.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
+from agent_sandbox.features.proxy.control import ask_proxy
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.features.secrets.sources.all_recipes import recipes_for
 from agent_sandbox.features.stack.cut_off import CUT_OFF, cut_off
 from agent_sandbox.features.stack.execute import driver
@@ -25,12 +29,8 @@ from agent_sandbox.features.traffic.decision_line import decision_table
 from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.features.watch.webhook_outcome import last_failure
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.clone_record import clone_at, path_option
-from agent_sandbox.runtime.project.installed import open_project, read_facts
-from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
-from agent_sandbox.runtime.proxy.control import ask_proxy
-from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.project.clone_record import clone_at, path_option
+from agent_sandbox.project.installed import open_project, read_facts
 from agent_sandbox.stack.containers import FIREWALL, is_beside
 from agent_sandbox.stack.engine import HOST
 
@@ -82,11 +82,11 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
 
     with ThreadPoolExecutor() as pool:  # the engine answers while the files are read
         answers = pool.submit(ask_all, pool, driver(), project, ask=ask)
-        from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - while the engine answers
-        from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - while the engine answers
-        from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - while the engine answers
-        from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - while the engine answers
-        from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.features.policy.layers import load_here  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.features.policy.missing_services import missing_services  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.features.policy.registries import this_machine  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.features.policy.stale_services import stale_services  # noqa: PLC0415 - while the engine answers
+        from agent_sandbox.features.policy.unmounted_layers import unmounted_layers  # noqa: PLC0415 - while the engine answers
 
         # A layer that the proxy cannot see does not make its policy an old one.
         mounted = read_facts(project.root).layers
@@ -115,8 +115,8 @@ def _telemetry(policy: Path) -> Callable[[str], bool]:
 
     @cache
     def index() -> "ServiceIndex":
+        from agent_sandbox.features.policy.layers import offers_here  # noqa: PLC0415 - as above
         from agent_sandbox.policy.explain.matching_services import ServiceIndex  # noqa: PLC0415 - only for denials
-        from agent_sandbox.runtime.policies.layers import offers_here  # noqa: PLC0415 - as above
 
         try:
             return ServiceIndex(offers_here(policy, os.environ))
@@ -316,7 +316,7 @@ def _secrets(found: Status, option: str) -> Iterator[str]:
 
 def _at(seconds: object) -> str:
     """Return when something happens, in local time; an empty string for no time."""
-    from agent_sandbox.runtime.proxy.secrets import time_of  # noqa: PLC0415 - only to print the answers
+    from agent_sandbox.features.proxy.secrets import time_of  # noqa: PLC0415 - only to print the answers
 
     time = time_of(seconds)
     return f" at {local_time(time.isoformat())}" if time else ""

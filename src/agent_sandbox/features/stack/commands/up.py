@@ -5,10 +5,10 @@ from pathlib import Path
 
 from agent_sandbox.cli.framework.options import DryRun, ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.engines.events import Event, Unneeded
 from agent_sandbox.features.stack.start_stack import report_unwritable_project, start
 from agent_sandbox.features.trust.trust_gate import open_trusted, open_unasked
-from agent_sandbox.runtime.events import Event, Unneeded
-from agent_sandbox.runtime.project.clone_record import path_option
+from agent_sandbox.project.clone_record import path_option
 
 
 def up(

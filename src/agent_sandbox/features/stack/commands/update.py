@@ -17,19 +17,19 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ExtraCa, ProjectPath, Quiet, Yes
 from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.features.policy.registries import tool_environment
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.features.stack.init.build_inputs import build_of
+from agent_sandbox.features.stack.init.initialise import InitOptions
 from agent_sandbox.features.stack.start_stack import start
 from agent_sandbox.features.stack.write_stack import require_no_conflict, write_stack
 from agent_sandbox.features.trust.trust_gate import open_trusted
+from agent_sandbox.host.agents import agents_beside, load_agents, remember_versions
+from agent_sandbox.host.process import TIMED_OUT, Finished, capture
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import agents_beside, load_agents, remember_versions
-from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.init.initialise import InitOptions
-from agent_sandbox.runtime.policies.registries import tool_environment
-from agent_sandbox.runtime.project.installed import agent_images, open_project
+from agent_sandbox.project.installed import agent_images, open_project
 
 completions = agents_beside
 Agents = Annotated[

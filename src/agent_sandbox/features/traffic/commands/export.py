@@ -10,13 +10,13 @@ from typer import Option
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, say
+from agent_sandbox.features.proxy.traffic import STDIN
 from agent_sandbox.features.traffic.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.features.traffic.har import har as har_of
 from agent_sandbox.features.traffic.record import Record
 from agent_sandbox.features.traffic.sqlite import MOST_BYTES, Database
+from agent_sandbox.host.files import problem_of, read_bytes
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.files import problem_of, read_bytes
-from agent_sandbox.runtime.proxy.traffic import STDIN
 
 STDOUT = STDIN
 

@@ -12,9 +12,9 @@ from typer import Option
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import Cell, emit, emit_lines, say, table
 from agent_sandbox.cli.terminal.style import Styled
+from agent_sandbox.features.proxy.decisions import asked, local_time
 from agent_sandbox.features.traffic.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.features.traffic.record import SHORT_DIGITS, Record
-from agent_sandbox.runtime.proxy.decisions import asked, local_time
 
 SHOWN = 50
 HEADINGS = ("ID", "TIME", "DECISION", "REQUEST")

@@ -9,7 +9,6 @@ from typing import Annotated
 from msgspec.structs import replace
 from typer import Argument, Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import Following, ProjectPath, Tail
 from agent_sandbox.cli.terminal.output import emit
@@ -18,7 +17,8 @@ from agent_sandbox.features.proxy.commands.logs import Denied, Json, show_decisi
 from agent_sandbox.features.stack.execute import driver, not_running
 from agent_sandbox.features.stack.refusals import NOT_COUNTED, read_refusals
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 
 ERASE = "\x1b[2K"
 Services = Annotated[

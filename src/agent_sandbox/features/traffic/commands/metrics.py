@@ -17,7 +17,7 @@ from agent_sandbox.features.traffic.audit_log import LogFile, each_record
 from agent_sandbox.features.traffic.metrics_server import MetricsServer
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 
 PACKAGE = "prometheus_client"
 ADDRESS = re.compile(r"(?:(?P<host>[0-9.]+):)?(?P<port>[0-9]{1,5})")

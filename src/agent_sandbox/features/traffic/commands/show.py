@@ -10,11 +10,11 @@ from typer import Argument
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import Styled, styled
+from agent_sandbox.features.proxy.decisions import asked, local_time
 from agent_sandbox.features.traffic.audit_log import LogFile, each_record
 from agent_sandbox.features.traffic.record import ID_DIGITS, Record
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.proxy.decisions import asked, local_time
 from agent_sandbox.size_text import size_text
 
 FEWEST_DIGITS = 4

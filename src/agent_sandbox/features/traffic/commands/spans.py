@@ -13,10 +13,10 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.counted import counted
 from agent_sandbox.features.traffic.following import follow
 from agent_sandbox.features.traffic.span_sender import SpanSender
+from agent_sandbox.host.post import parse_url
 from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.post import parse_url
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 

@@ -7,11 +7,11 @@ from typer import Option
 
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, table
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.features.traffic.audit_log import Denied, Host, LogFile, Method, Since, each_record, what_is_wanted
 from agent_sandbox.features.traffic.commands.list import NOTHING
 from agent_sandbox.features.traffic.record import Record
 from agent_sandbox.features.traffic.totals import By, Totals
-from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.size_text import size_text
 
 SHOWN = 20

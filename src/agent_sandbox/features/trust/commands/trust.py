@@ -11,8 +11,8 @@ from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.features.trust.prompt import Question
 from agent_sandbox.features.trust.trust_gate import agree, checked_in_root, current_settings, question_of, remember
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import find_project
-from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.project.installed import find_project
+from agent_sandbox.project.trust_store import Store, open_store
 
 Revoke = Annotated[bool, Option(help="Stop trusting the project: you will be asked again.")]
 All = Annotated[bool, Option("--list", help="Print the directories that you trust.")]

@@ -12,14 +12,18 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from typer import Option
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Build
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ExtraCa, Json, Quiet
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, table
 from agent_sandbox.cli.terminal.style import styled
+from agent_sandbox.engines.container import StackFound
+from agent_sandbox.engines.verbs import Build
+from agent_sandbox.features.policy.registries import this_machine
 from agent_sandbox.features.policy.resolve_services import agent_image
+from agent_sandbox.features.protect.mount_checks import listed
 from agent_sandbox.features.stack.execute import backend, driver, execute
+from agent_sandbox.features.stack.init.build_inputs import build_of
+from agent_sandbox.features.stack.init.build_registries import npms_own_registry
 from agent_sandbox.features.traffic.wanted import since_time
 from agent_sandbox.features.usage.token_usage import (
     SECONDS,
@@ -31,13 +35,9 @@ from agent_sandbox.features.usage.token_usage import (
     total,
 )
 from agent_sandbox.images import usage_images, usage_name
-from agent_sandbox.runtime.driver.container import StackFound
-from agent_sandbox.runtime.init.build_inputs import build_of
-from agent_sandbox.runtime.init.build_registries import npms_own_registry
-from agent_sandbox.runtime.policies.registries import this_machine
-from agent_sandbox.runtime.project.installed import trusted_projects
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.protect.mount_checks import listed
+from agent_sandbox.project.installed import trusted_projects
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import open_store
 
 AT_ONCE = 4
 HEADINGS = ("STACK", "AGENT", ">INPUT", ">OUTPUT", ">CACHE", ">COST")

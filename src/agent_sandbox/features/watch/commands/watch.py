@@ -12,18 +12,18 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.style import wants_colour
 from agent_sandbox.cli.terminal.tty import at_terminal
+from agent_sandbox.features.proxy.decisions import read_line
 from agent_sandbox.features.traffic.audit_log import read_log
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.plain import HELP, Stacks, read_answers
 from agent_sandbox.features.watch.watching.watched_stacks import Find, WatchedStacks, chosen_stacks
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.decisions import read_line
+from agent_sandbox.project.project import Project
 
 SHOWN_BEFORE = 100  # requests from before, so that the screen does not start empty
 NO_SCREEN = "the package textual is not installed, so this prints lines; install agent-sandbox with the extra `watch`"

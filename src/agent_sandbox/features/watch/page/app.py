@@ -21,6 +21,7 @@ from starlette.routing import Route
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.features.policy.layer_rule import RuleLayer
 from agent_sandbox.features.ports.forward import Forward
+from agent_sandbox.features.proxy.reports import Question
 from agent_sandbox.features.watch.page.feed import Cursor, Feed, Page
 from agent_sandbox.features.watch.page.guard import BEGIN, PAGE, Guard, cookie_name
 from agent_sandbox.features.watch.page.sessions import Sessions
@@ -38,7 +39,6 @@ from agent_sandbox.features.watch.watching.connection import SCOPES
 from agent_sandbox.features.watch.watching.rules import Rules
 from agent_sandbox.features.watch.watching.stack_ports import StackPorts
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.reports import Question
 
 LARGEST = 16 << 10  # of a request's body
 MOST_PAGES = 8

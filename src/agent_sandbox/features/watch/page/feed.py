@@ -17,9 +17,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_sandbox.counted import counted
+from agent_sandbox.features.proxy.decisions import is_probe
+from agent_sandbox.features.proxy.reports import Dropped, Reply, Report, State
 from agent_sandbox.features.watch.watching.stack_ports import Inside
-from agent_sandbox.runtime.proxy.decisions import is_probe
-from agent_sandbox.runtime.proxy.reports import Dropped, Reply, Report, State
 
 KEPT = 1_000  # decisions of all stacks together
 AT_ONCE = 300  # of them in one piece of news

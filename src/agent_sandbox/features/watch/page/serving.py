@@ -11,7 +11,6 @@ from typing import override
 
 import uvicorn
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.traffic.audit_log import each_record
 from agent_sandbox.features.watch.page.app import Server, StackApi
 from agent_sandbox.features.watch.page.feed import Feed
@@ -21,6 +20,7 @@ from agent_sandbox.features.watch.page.today import Today
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.rules import Rules
 from agent_sandbox.features.watch.watching.watched_stacks import Find, WatchedStacks
+from agent_sandbox.project.project import Project
 
 MOST_CONNECTIONS = 64
 END_SECONDS = 5.0

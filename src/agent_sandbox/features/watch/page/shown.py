@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from agent_sandbox.features.proxy.decisions import asked, local_time, why
+from agent_sandbox.features.proxy.reports import LONGEST_RULE, Grant, Question, groups
 from agent_sandbox.features.watch.page.feed import Decision, News, Stack
 from agent_sandbox.features.watch.page.today import Hosts, PolicyUse, Use
 from agent_sandbox.features.watch.watching.rules import Change
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.proxy.decisions import asked, local_time, why
-from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Grant, Question, groups
 from agent_sandbox.size_text import size_text
 
 LONGEST = 400

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from agent_sandbox.audit_event import Event
 from agent_sandbox.features.policy.file import POLICY_FILE
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.features.traffic.record import Record
 from agent_sandbox.features.traffic.totals import NO_HOST, By, Total, Totals
 from agent_sandbox.features.traffic.wanted import Wanted
@@ -19,7 +20,6 @@ from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.usage import Asked, Line, Usage
-from agent_sandbox.runtime.policies.layers import load_here
 
 MOST_HOSTS = 100  # that are shown
 # An agent can request any number of names; those beyond this number are left out.

@@ -13,15 +13,15 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.ports.live_ports import PYTHON, code_of
 from agent_sandbox.features.ports.reported import parse_clients
+from agent_sandbox.features.proxy.reports import Question, State
 from agent_sandbox.features.stack.execute import driver
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.suggest.suggesting import warnings_about
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.reports import Question, State
+from agent_sandbox.project.project import Project
 
 ADDRESS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}:[0-9]{1,5}", re.ASCII)
 MOST = 3  # risks of one question

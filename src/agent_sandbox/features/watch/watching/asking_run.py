@@ -2,11 +2,11 @@
 
 import threading
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.features.session.on_terminal.session import TerminalSession
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.overlay import Overlay
+from agent_sandbox.project.project import Project
 
 HOW = "requests that no rule allows wait for your answer: this terminal rings and asks"
 

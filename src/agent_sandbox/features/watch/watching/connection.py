@@ -13,18 +13,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.place import Role
 from agent_sandbox.features.policy.layer_rule import RuleLayer, write_layer_rule
+from agent_sandbox.features.proxy.reports import Question, Report, State, read_report
 from agent_sandbox.features.stack.execute import driver, require_running
 from agent_sandbox.features.watch.watching.added_notes import AddedNotes, sandbox_clients
 from agent_sandbox.features.watch.watching.desktop import Desktop
 from agent_sandbox.features.watch.watching.stack_ports import Inside, StackPorts
 from agent_sandbox.features.watch.watching.webhook import Webhook
+from agent_sandbox.host.process import Input
+from agent_sandbox.host.user_name import user_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.place import Role
-from agent_sandbox.runtime.host.process import Input
-from agent_sandbox.runtime.host.user_name import user_name
-from agent_sandbox.runtime.proxy.reports import Question, Report, State, read_report
+from agent_sandbox.project.project import Project
 from agent_sandbox.stack.containers import CONTROL, PROGRAM
 
 AGAIN_SECONDS = (1.0, 2.0, 5.0)

@@ -7,9 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from agent_sandbox.runtime.host.process import leave_running
-from agent_sandbox.runtime.host.program_path import program_path
-from agent_sandbox.runtime.proxy.reports import Question, State
+from agent_sandbox.features.proxy.reports import Question, State
+from agent_sandbox.host.process import leave_running
+from agent_sandbox.host.program_path import program_path
 
 TITLE = "agent-sandbox"
 PAUSE_SECONDS = 15.0

@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from agent_sandbox.features.proxy.decisions import why
+from agent_sandbox.features.proxy.reports import Question
 from agent_sandbox.features.traffic.record import record_of
-from agent_sandbox.runtime.proxy.decisions import why
-from agent_sandbox.runtime.proxy.reports import Question
 from agent_sandbox.size_text import size_text
 
 NO_RULE = "no rule can express this: allow once, or deny"

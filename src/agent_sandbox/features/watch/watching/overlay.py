@@ -10,10 +10,10 @@ from functools import partial
 from msgspec import Struct
 
 from agent_sandbox.counted import counted
+from agent_sandbox.features.proxy.reports import Question, Reply, Report, State, groups
 from agent_sandbox.features.watch.watching.connection import GONE, LAYERS, SETTLE_SECONDS, Connection
 from agent_sandbox.features.watch.watching.plain import ANSWERS
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.reports import Question, Reply, Report, State, groups
 
 BELL = b"\x07"
 LONGEST = 100  # of a notification

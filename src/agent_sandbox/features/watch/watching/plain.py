@@ -4,18 +4,18 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import emit_lines, say, say_problems
 from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.counted import counted
 from agent_sandbox.features.ports.live_ports import offers, parsed_port
+from agent_sandbox.features.proxy.decisions import is_probe
+from agent_sandbox.features.proxy.reports import Dropped, Question, Reply, Report, State, groups
 from agent_sandbox.features.traffic.decision_line import decision_line
 from agent_sandbox.features.watch.watching.connection import LAYERS, Connection
 from agent_sandbox.features.watch.watching.details import NO_RULE
 from agent_sandbox.features.watch.watching.stack_ports import Inside
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy.decisions import is_probe
-from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
+from agent_sandbox.project.project import Project
 
 ANSWER = re.compile(r"(?P<number>[0-9]{1,9})\s*(?P<word>[a-z])", re.IGNORECASE)
 GROUP = re.compile(r"(?P<domain>\*\.\S+)\s*d", re.IGNORECASE)

@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from agent_sandbox.features.policy.layer_rule import RuleLayer, layer_policy
+from agent_sandbox.features.policy.layers import layers_here, load_here, offers_here
+from agent_sandbox.host.program_path import in_project, program_path
 from agent_sandbox.policytools.suggest.denials import read_denials
 from agent_sandbox.policytools.suggest.suggesting import Proposal, suggest
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.program_path import in_project, program_path
-from agent_sandbox.runtime.policies.layers import layers_here, load_here, offers_here
 
 # A place as the proxy names it: of the rule that decided, or of the nearest one, at the end of the reason.
 PLACE = re.compile(r"(?P<file>(?:[a-z]+/)?policy\.yaml):(?P<line>[0-9]{1,6})(?![0-9])", re.ASCII)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, override
 from rich.text import Text
 from textual.widgets import DataTable
 
+from agent_sandbox.features.proxy.decisions import asked, local_time, why
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.proxy.decisions import asked, local_time, why
 
 if TYPE_CHECKING:
     from textual.widgets.data_table import RowKey

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from agent_sandbox.features.policy.edit import difference
 from agent_sandbox.features.policy.layer_rule import RuleLayer, layer_policy
+from agent_sandbox.features.policy.rule_edit import planned_edits
+from agent_sandbox.features.proxy.reports import Question
 from agent_sandbox.features.watch.watching.connection import quiet, rule_for
 from agent_sandbox.features.watch.watching.policy_line import suggested_rule
 from agent_sandbox.policy.decision import Effect
@@ -22,8 +24,6 @@ from agent_sandbox.policytools.edit.editing import AlreadyCovered
 from agent_sandbox.policytools.edit.short_rule import read_short_rule, rules_of_push
 from agent_sandbox.policytools.suggest.suggesting import warnings_about
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.policies.edit import planned_edits
-from agent_sandbox.runtime.proxy.reports import Question
 
 MOST = 16  # changes that were shown and not yet written
 

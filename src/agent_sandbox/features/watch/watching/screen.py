@@ -20,6 +20,8 @@ from textual.widgets.option_list import Option
 from agent_sandbox.counted import counted
 from agent_sandbox.features.policy.layer_rule import RuleLayer
 from agent_sandbox.features.ports.forward import Forward
+from agent_sandbox.features.proxy.decisions import is_probe
+from agent_sandbox.features.proxy.reports import Dropped, Question, Reply, Report, State, groups
 from agent_sandbox.features.watch.watching.backlog import Backlog
 from agent_sandbox.features.watch.watching.connection import GONE, LAYERS, SETTLE_SECONDS, Connection, rule_for
 from agent_sandbox.features.watch.watching.details import question_lines, record_lines
@@ -32,8 +34,6 @@ from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.proxy.decisions import is_probe
-from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, Report, State, groups
 
 RULES_WAIT = "you are asked only where a rule has `ask: true`"
 ALL = "all"

@@ -8,9 +8,9 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from agent_sandbox.features.proxy.reports import Question, State
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside
-from agent_sandbox.runtime.proxy.reports import Question, State
 
 
 class Watched(Struct, kw_only=True):

@@ -12,14 +12,14 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.ports.forward import Forward, Ports, forward
 from agent_sandbox.features.ports.live_ports import MOST, as_text, listeners_in, relay_in
 from agent_sandbox.features.ports.reported import LONGEST, Listening, watch_reports
 from agent_sandbox.features.stack.execute import driver
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.project.project import Project
 
 LOOK_SECONDS = 10.0  # between two looks for an agent container that has started since
 MOST_KEPT = 100  # of a report

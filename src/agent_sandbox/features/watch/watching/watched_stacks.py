@@ -7,14 +7,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
+from agent_sandbox.engines.container import Container
 from agent_sandbox.features.stack.execute import driver, require_running
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.driver.container import Container
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project, trusted_projects
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import open_project, trusted_projects
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.trust_store import open_store
 
 NONE = Problem(where="", what="no stack is running", hint="agent-sandbox up, in a project; agent-sandbox ls lists all")
 LOOK_SECONDS = 10.0  # between two looks for stacks that have started since

@@ -20,12 +20,12 @@ from typing import Any
 from msgspec import Struct
 
 from agent_sandbox.audit_event import Event
+from agent_sandbox.features.proxy.reports import Question, State
 from agent_sandbox.features.secrets.sources.fetch import Host, fetch
 from agent_sandbox.features.watch.webhook_file import WebhookSpec, read_webhook, webhook_file
 from agent_sandbox.features.watch.webhook_outcome import Failure, SenderLock, forget_failure, save_failure
+from agent_sandbox.host.post import SECONDS, NotSentError, post
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.post import SECONDS, NotSentError, post
-from agent_sandbox.runtime.proxy.reports import Question, State
 
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 MOST = 64  # the proxy lets no more requests wait

@@ -8,7 +8,7 @@ from agent_sandbox.features.clones.commands import diff as module
 from agent_sandbox.features.clones.commands.diff import CUT, STAT, diff, difference
 from agent_sandbox.features.clones.fetch import Branch, checked_branches
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.installed import open_project
 from clone_worlds import HereDriver, World, commit, git, make_world, with_clone_driver
 
 

@@ -8,8 +8,8 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.clones.clones import enter_clone
 from agent_sandbox.features.clones.commands.fetch import fetch
 from agent_sandbox.features.clones.fetch import one_at_a_time
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import open_project
 from clone_worlds import HereDriver, commit, git, hostile_filter, with_clone_driver
 
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.engines.drivers import load_driver
+from agent_sandbox.engines.place import Place
 from agent_sandbox.features.copying.commands import cp as module
 from agent_sandbox.features.copying.commands.cp import cp, refusal_below
 from agent_sandbox.features.copying.tree import Copied
-from agent_sandbox.runtime.driver.place import Place
-from agent_sandbox.runtime.drivers import load_driver
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
+from agent_sandbox.host.command import Command
+from agent_sandbox.project.clone_record import new_clone, save_clone
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

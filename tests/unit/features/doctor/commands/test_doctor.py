@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.engines.compose.driver import DRIVER
+from agent_sandbox.engines.protocol import Machine
+from agent_sandbox.engines.result import Status, fail, ok, warn
 from agent_sandbox.features.doctor.commands.doctor import as_lines, builds, doctor, folded
 from agent_sandbox.images import registries_image
-from agent_sandbox.runtime.compose.driver import DRIVER
-from agent_sandbox.runtime.driver.protocol import Machine
-from agent_sandbox.runtime.driver.result import Status, fail, ok, warn
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.trust_store import open_store
 from fake_docker import FakeDocker
 from fake_stack import trust
 

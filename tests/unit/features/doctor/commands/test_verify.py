@@ -6,8 +6,8 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.doctor.commands.verify import CHECKER_GROUP, verify
+from agent_sandbox.project.owners import owner_of
 from agent_sandbox.proxy.audit.audit_log import CHECKER_PORTS
-from agent_sandbox.runtime.project.owners import owner_of
 from bash_harness import ROOT
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said

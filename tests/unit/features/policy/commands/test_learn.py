@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.policy.commands import learn as subject
 from agent_sandbox.features.policy.commands.learn import Do, completions, learn
+from agent_sandbox.features.policy.layers import load_here
+from agent_sandbox.features.policy.learning import Recording, load_recording, save_recording
 from agent_sandbox.policy import Ambiguous, Policy, decide, parse_request
 from agent_sandbox.policy.http.git_requests import with_query
-from agent_sandbox.runtime.policies.layers import load_here
-from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from log_lines import denied

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.policy import registries
 from agent_sandbox.policyfile import shipped_services
-from agent_sandbox.runtime.policies import registries
 from run_cli import Ask
 
 pytestmark = pytest.mark.usefixtures("policy")

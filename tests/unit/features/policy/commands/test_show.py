@@ -6,8 +6,8 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.terminal.output import WIDEST
 from agent_sandbox.features.policy.commands.show import show
+from agent_sandbox.features.policy.layers import load_here
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.policies.layers import load_here
 
 
 def test_shows_every_rule_with_its_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.ports import forward as forwarding
 from agent_sandbox.features.ports.commands.ports import ports
 from agent_sandbox.features.ports.forward import Forward
-from agent_sandbox.runtime.host.command import Command
+from agent_sandbox.host.command import Command
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.features.secrets.commands.list import list as list_secrets
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.images import proxy_name
-from agent_sandbox.runtime.proxy.decisions import local_time
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 

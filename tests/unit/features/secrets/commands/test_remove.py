@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.secrets.commands.remove import remove
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.trust_store import open_store
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 

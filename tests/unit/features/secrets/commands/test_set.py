@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.images import DIGEST_LABEL, proxy_name
-from agent_sandbox.runtime.project.installed import images_of, open_project
+from agent_sandbox.project.installed import images_of, open_project
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 from run_cli import Ask

@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.images import DIGEST_LABEL, proxy_name
-from agent_sandbox.runtime.project.installed import images_of, open_project
+from agent_sandbox.project.installed import images_of, open_project
 from fake_docker import FakeDocker
 from run_cli import Ask
 from secret_setup import accepting_proxy, policy, told

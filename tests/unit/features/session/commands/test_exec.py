@@ -5,8 +5,8 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.session.commands.exec import exec as execute
-from agent_sandbox.runtime.host import attached
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.host import attached
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.stack.containers import ENTER
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -57,7 +57,7 @@ def test_reports_a_stack_that_is_not_ready(
 def test_suggested_commands_name_a_clone_that_is_not_ready(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agent_sandbox.runtime.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
     with_containers(docker, agent="exited")
     assert project.exists()
     assert exit_code(lambda: execute(["ls"])) == 1

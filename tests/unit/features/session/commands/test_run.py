@@ -10,20 +10,20 @@ import pytest
 import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.clones import throw_away_clone
 from agent_sandbox.features.clones.fetch import one_at_a_time
 from agent_sandbox.features.session.commands import run as module
 from agent_sandbox.features.session.commands.run import run
 from agent_sandbox.features.watch.watching import asking_run
+from agent_sandbox.host import attached
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import PATHS
+from agent_sandbox.project import owners
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.paths import PATHS
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host import attached
-from agent_sandbox.runtime.project import owners
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.containers import ENTER
 from agent_sandbox.stack.recorded import Owner
 from clone_worlds import commit, with_clone_driver

@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.session.commands.shell import shell
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.trust_store import open_store
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

@@ -15,9 +15,9 @@ from agent_sandbox.features.ports import relay
 from agent_sandbox.features.session.clipboard.clipboard_filter import copy_sequence
 from agent_sandbox.features.session.on_terminal import link_question as subject
 from agent_sandbox.features.session.on_terminal.link_question import LINK, Browser, LinkQuestion, browse
-from agent_sandbox.render.paths import PROJECT_FILE
-from agent_sandbox.runtime.host.command import Command
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.host.command import Command
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from table_tests import each
 
 URL = "https://auth.example.com/authorize?client_id=a&scope=openid+profile+email+offline_access&state=0123456"

@@ -18,9 +18,9 @@ from agent_sandbox.features.session.on_terminal import session as subject
 from agent_sandbox.features.session.on_terminal.image_question import FOLDER
 from agent_sandbox.features.session.on_terminal.session import Overlays, TerminalSession
 from agent_sandbox.features.stack import execute
-from agent_sandbox.runtime.host import pty_session
-from agent_sandbox.runtime.host.pty_session import PtySession
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.host import pty_session
+from agent_sandbox.host.pty_session import PtySession
+from agent_sandbox.project.installed import open_project
 
 
 class Seat:
@@ -67,7 +67,7 @@ def run(seat: Seat, monkeypatch: pytest.MonkeyPatch, program: Callable[[], int],
         assert (argv[-1], cwd, bool(pass_signal)) == ("agent", Path.cwd(), True)
         return program()
 
-    monkeypatch.setattr("agent_sandbox.runtime.host.attached.run_attached", attached)
+    monkeypatch.setattr("agent_sandbox.host.attached.run_attached", attached)
     looking = Thread(target=seat.look)
     looking.start()
     try:

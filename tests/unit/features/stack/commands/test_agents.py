@@ -7,8 +7,8 @@ import yaml
 
 from agent_sandbox import __version__
 from agent_sandbox.features.stack.commands.agents import completions
-from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest, remember_versions
-from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.host.agents import built_in, known_agents, load_manifest, remember_versions
+from agent_sandbox.host.user_dirs import state_directory
 from fake_docker import FakeDocker
 from run_cli import Ask
 

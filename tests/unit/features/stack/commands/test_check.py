@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agent_sandbox.render.paths import PROJECT_FILE
+from agent_sandbox.project.render.paths import PROJECT_FILE
 from run_cli import Ask
 
 HINT = "  hint: it is optional: `agent-sandbox init` with an option, such as --memory 4g, writes one\n"

@@ -7,14 +7,14 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.features.clones.clones import enter_clone
+from agent_sandbox.features.policy.learning import Recording, load_recording, save_recording
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.stack.commands import destroy as module
 from agent_sandbox.features.stack.commands.destroy import destroy
 from agent_sandbox.images import base_name
-from agent_sandbox.runtime.policies.learning import Recording, load_recording, save_recording
-from agent_sandbox.runtime.project.clone_record import clones_of
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.clone_record import clones_of
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.stack.naming import stack_name
 from clone_worlds import commit, with_clone_driver, with_clones
 from fake_docker import FakeDocker

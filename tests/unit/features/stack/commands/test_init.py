@@ -10,6 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.features.policy import registries
+from agent_sandbox.features.policy.registries import this_machine
+from agent_sandbox.features.stack.init import initialise
 from agent_sandbox.features.trust.expected_files import written_here
 from agent_sandbox.features.trust.prompt import unseen_in
 from agent_sandbox.policy.engine.decide import decide
@@ -19,9 +22,6 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.projectfile.parsing import parse_project_file
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init import initialise
-from agent_sandbox.runtime.policies import registries
-from agent_sandbox.runtime.policies.registries import this_machine
 from fake_tty import Person
 from run_cli import Ask
 from table_tests import each

@@ -22,7 +22,7 @@ from agent_sandbox.features.stack.commands.ls import ENTER, LEAVE, ls, redrawing
 from agent_sandbox.features.stack.commands.status import status
 from agent_sandbox.features.traffic.commands.logs import logs
 from agent_sandbox.images import proxy_name
-from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.project.installed import images_of, read_project
 from fake_docker import FakeDocker
 from fake_stack import inspected
 from fake_tty import Screen

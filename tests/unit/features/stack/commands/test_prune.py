@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.engines.container import Container, StackFound, Usage
+from agent_sandbox.engines.protocol import Driver
 from agent_sandbox.features.stack.commands.prune import Prunable, find_prunable, prune
 from agent_sandbox.images import base_name, usage_name
-from agent_sandbox.render.paths import STACK
-from agent_sandbox.runtime.driver.container import Container, StackFound, Usage
-from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.runtime.project.trust_snapshot import Standing
-from agent_sandbox.runtime.project.trust_store import Store
+from agent_sandbox.project.installed import read_project
+from agent_sandbox.project.render.paths import STACK
+from agent_sandbox.project.trust_snapshot import Standing
+from agent_sandbox.project.trust_store import Store
 from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
 from fake_tty import Person

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.proxy.decisions import local_time
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.stack.commands.status import clock_off, status
 from agent_sandbox.features.stack.refusals import NOT_COUNTED
 from agent_sandbox.features.watch.webhook_outcome import Failure, save_failure
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.project.clone_record import Clone
-from agent_sandbox.runtime.proxy.decisions import local_time
+from agent_sandbox.project.clone_record import Clone
 from agent_sandbox.stack.recorded import Facts
 from clone_worlds import with_clones
 from fake_docker import FakeDocker
@@ -246,7 +246,7 @@ def test_reports_directories_that_were_not_searched_for_repositories(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert up.rules
-    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
+    monkeypatch.setattr("agent_sandbox.host.git.repositories.MAX_FOLDERS", 1)
     (project / "docs").mkdir()
     assert exit_code(status) == 0
     expected = "open    .devcontainer, docs: not searched for repositories: agent-sandbox doctor"
@@ -482,7 +482,7 @@ def test_a_service_whose_registry_has_changed_is_reported(
     up: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up.rules
-    monkeypatch.setattr("agent_sandbox.runtime.policies.stale_services.stale_services", lambda *_: ("it changed",))
+    monkeypatch.setattr("agent_sandbox.features.policy.stale_services.stale_services", lambda *_: ("it changed",))
     assert exit_code(status) == 0
     assert "  it changed" in capsys.readouterr().out.splitlines()
     assert exit_code(lambda: status(json=True)) == 0

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.protect.snapshot import protected_paths, record, recorded
 from agent_sandbox.features.review.changes import load_baseline
 from agent_sandbox.features.secrets.sources.recipes import Recipe, recipes_of
 from agent_sandbox.features.stack.commands.up import up
-from agent_sandbox.runtime.project import owners
-from agent_sandbox.runtime.protect.snapshot import protected_paths, record, recorded
+from agent_sandbox.project import owners
 from agent_sandbox.stack.recorded import Owner
 from certificates import make_authority
 from fake_docker import FakeDocker

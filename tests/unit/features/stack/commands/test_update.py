@@ -7,21 +7,21 @@ import pytest
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.agents.manifest import NpmPackage
 from agent_sandbox.agents.pin import Pin
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.stack.commands.update import NO_ANSWER_HINT, NO_NPM, NO_NPM_HINT, asking_npm, newest
+from agent_sandbox.features.stack.init.project_edit import NEW
 from agent_sandbox.features.trust.expected_files import written_here
 from agent_sandbox.features.trust.prompt import unseen_in
+from agent_sandbox.host.agents import known_versions
+from agent_sandbox.host.process import TIMED_OUT, Finished
+from agent_sandbox.host.user_dirs import state_directory
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.record import parse_choices
+from agent_sandbox.project import owners
+from agent_sandbox.project.installed import images_of, read_project
+from agent_sandbox.project.project import Project
+from agent_sandbox.project.render.record import parse_choices
+from agent_sandbox.project.trust_snapshot import look
+from agent_sandbox.project.trust_store import open_store
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.host.agents import known_versions
-from agent_sandbox.runtime.host.process import TIMED_OUT, Finished
-from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.init.project_edit import NEW
-from agent_sandbox.runtime.project import owners
-from agent_sandbox.runtime.project.installed import images_of, read_project
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import open_store
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from run_cli import Ask

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.framework.errors import INTERRUPTED, exit_code
 from agent_sandbox.features.traffic.commands import spans as subject
 from agent_sandbox.features.traffic.commands.spans import spans
 from agent_sandbox.features.traffic.record import read_record
+from agent_sandbox.project.project import Project
 from log_lines import denied
 from post_receiver import Receiver
 from table_tests import each

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.features.trust.prompt import unseen_in
-from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.project.trust_store import open_store
 from fake_tty import Person
 from run_cli import Ask
 

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.features.policy.registries import image_machine
 from agent_sandbox.features.usage.commands.usage import usage
+from agent_sandbox.host.agents import load_manifest
 from agent_sandbox.images import agent_name, usage_images, usage_name
-from agent_sandbox.runtime.host.agents import load_manifest
-from agent_sandbox.runtime.policies.registries import image_machine
-from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.project.installed import read_project
 from agent_sandbox.stack.services.agent import state_volumes
 from fake_docker import FakeDocker
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.features.proxy.reports import Grant, State
 from agent_sandbox.features.traffic.record import Record, read_record
 from agent_sandbox.features.watch.page.app import LARGEST, MOST_PAGES
 from agent_sandbox.features.watch.page.today import Today
 from agent_sandbox.features.watch.watching.rules import Rules
 from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside
-from agent_sandbox.runtime.proxy.reports import Grant, State
 from page_stand import NAME, PageStand, open_state, question, record
 from table_tests import each
 from watching import Answers

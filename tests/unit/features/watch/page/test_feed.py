@@ -2,8 +2,8 @@ import asyncio
 import threading
 from collections import Counter
 
+from agent_sandbox.features.proxy.reports import Dropped, Reply, State
 from agent_sandbox.features.watch.page.feed import AT_ONCE, KEPT, NOTES, Cursor, Decision, Feed, Page, Stack
-from agent_sandbox.runtime.proxy.reports import Dropped, Reply, State
 from page_stand import NAME, open_state, question, record
 
 

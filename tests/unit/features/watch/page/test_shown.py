@@ -1,5 +1,6 @@
 from msgspec.structs import replace
 
+from agent_sandbox.features.proxy.reports import Grant, State
 from agent_sandbox.features.watch.page.feed import Decision, News, Record, Stack
 from agent_sandbox.features.watch.page.shown import (
     LONGEST,
@@ -9,7 +10,6 @@ from agent_sandbox.features.watch.page.shown import (
     news_shown,
     stack_shown,
 )
-from agent_sandbox.runtime.proxy.reports import Grant, State
 from page_stand import NAME, open_state, question, record
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.features.proxy.reports import Question, State
 from agent_sandbox.features.watch.watching.added_notes import AddedNotes, risks_of, sandbox_clients
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.reports import Question, State
+from agent_sandbox.project.installed import open_project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 from table_tests import each

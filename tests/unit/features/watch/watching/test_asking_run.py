@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.proxy.reports import State
 from agent_sandbox.features.watch.watching.asking_run import HOW, run_asking
 from agent_sandbox.features.watch.watching.connection import Connection
-from agent_sandbox.runtime.host.pty_session import PtySession
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.reports import State
+from agent_sandbox.host.pty_session import PtySession
+from agent_sandbox.project.installed import open_project
 
 
 @pytest.mark.usefixtures("project")
@@ -31,7 +31,7 @@ def test_asks_while_the_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
         assert woken.is_set()
         return program()
 
-    monkeypatch.setattr("agent_sandbox.runtime.host.attached.run_attached", attached)
+    monkeypatch.setattr("agent_sandbox.host.attached.run_attached", attached)
     monkeypatch.setattr(Connection, "watch", watch)
     monkeypatch.setattr(Connection, "end", lambda _: over.append(True))
     monkeypatch.setattr(PtySession, "run", run)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.features.policy.layer_rule import RuleLayer
+from agent_sandbox.features.proxy.reports import Question, Report, State
 from agent_sandbox.features.watch.watching import connection as subject
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.desktop import Desktop
 from agent_sandbox.features.watch.watching.webhook import Webhook
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.reports import Question, Report, State
+from agent_sandbox.project.installed import open_project
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.features.proxy.reports import Question, State
 from agent_sandbox.features.watch.watching import desktop as subject
 from agent_sandbox.features.watch.watching.desktop import PAUSE_SECONDS, Desktop
-from agent_sandbox.runtime.proxy.reports import Question, State
 
 
 def asks(*numbers: int) -> State:

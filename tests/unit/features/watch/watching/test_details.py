@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
+from agent_sandbox.features.proxy.reports import Question
 from agent_sandbox.features.watch.watching.details import NO_RULE, question_lines, record_lines
-from agent_sandbox.runtime.proxy.reports import Question
 
 SECRET = "secret tracker.token (bearer)"
 ASKED = Question(

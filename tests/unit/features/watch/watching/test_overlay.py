@@ -1,9 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.features.proxy.reports import Dropped, Question, Reply, State
 from agent_sandbox.features.watch.watching.connection import SETTLE_SECONDS
 from agent_sandbox.features.watch.watching.overlay import BACK, GONE_SECONDS, LATER, LONGEST_RULE, TOO_SOON, Overlay
-from agent_sandbox.runtime.proxy.reports import Dropped, Question, Reply, State
 from watching import Answers
 
 ASKED = Question(

@@ -4,14 +4,14 @@ from typing import Any, override
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.policy.layer_rule import RuleLayer
+from agent_sandbox.features.proxy.reports import LONGEST_RULE, Dropped, Question, Reply, State, read_report
 from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.features.watch.watching import plain as module
 from agent_sandbox.features.watch.watching.connection import Connection, rule_for
 from agent_sandbox.features.watch.watching.plain import HELP, Plain, Stacks, read_answers
 from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside
-from agent_sandbox.runtime.proxy.reports import LONGEST_RULE, Dropped, Question, Reply, State, read_report
+from agent_sandbox.project.project import Project
 from watching import RecordedPorts
 
 RECORD = {"time": "x", "decision": "deny", "method": "GET", "host": "b.test", "port": 443, "path": "/", "reason": "no"}

@@ -12,8 +12,8 @@ from agent_sandbox.features.watch.watching.policy_line import (
     policy_line,
     suggested_rule,
 )
+from agent_sandbox.host.user_dirs import config_directory
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.user_dirs import config_directory
 from table_tests import each
 
 POLICY = Path(".devcontainer/policy.yaml")

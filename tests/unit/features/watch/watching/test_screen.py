@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import DataTable, OptionList, Static
 
+from agent_sandbox.features.proxy.reports import Dropped, Grant, Question, Reply, Report, State
 from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.features.watch.watching import screen as module
 from agent_sandbox.features.watch.watching.connection import SETTLE_SECONDS
@@ -14,7 +15,6 @@ from agent_sandbox.features.watch.watching.policy_line import PolicyLine
 from agent_sandbox.features.watch.watching.screen import AT_ONCE, MISSED_SECONDS, WatchScreen
 from agent_sandbox.features.watch.watching.screen_parts import Details
 from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside
-from agent_sandbox.runtime.proxy.reports import Dropped, Grant, Question, Reply, Report, State
 from watching import Answers
 
 RECORD = {

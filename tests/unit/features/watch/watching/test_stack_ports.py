@@ -18,8 +18,8 @@ from agent_sandbox.features.ports.forward import Forward
 from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.features.watch.watching import stack_ports as module
 from agent_sandbox.features.watch.watching.stack_ports import Inside, PortInside, StackPorts
+from agent_sandbox.host.command import Command
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.host.command import Command
 
 RELAY = str(Path(forwarding.__file__).with_name("relay.py"))
 NODE = {"port": 8080, "addresses": ["any"], "command": "/usr/bin/node server.js"}

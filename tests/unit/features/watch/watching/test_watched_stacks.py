@@ -9,15 +9,15 @@ from typing import override
 import pytest
 from msgspec.structs import replace
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.features.stack.stack_list import without_directory
 from agent_sandbox.features.watch.watching.connection import Connection
 from agent_sandbox.features.watch.watching.watched_stacks import WatchedStacks, running_stacks
 from agent_sandbox.images import proxy_name
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project import clone_record
-from agent_sandbox.runtime.project.clone_record import new_clone, save_clone
-from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.project import clone_record
+from agent_sandbox.project.clone_record import new_clone, save_clone
+from agent_sandbox.project.installed import open_project
+from agent_sandbox.project.project import Project
 from fake_docker import FakeDocker
 from fake_stack import inspected, trust, with_containers
 from watching import RecordedPorts

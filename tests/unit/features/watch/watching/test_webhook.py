@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent_sandbox.features.proxy.reports import Question, State
 from agent_sandbox.features.watch.watching.webhook import HEADER, Message, Webhook, shown, signature
 from agent_sandbox.features.watch.webhook_outcome import Failure, SenderLock, last_failure
 from agent_sandbox.policy import decide, parse_request
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.proxy.reports import Question, State
 from post_receiver import OK, SECONDS, Receiver
 
 REFUSES = b"HTTP/1.1 500 Oops\r\n\r\n"

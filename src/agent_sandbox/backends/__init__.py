@@ -1,1 +1,0 @@
-"""Backends that run stacks: one folder each, one row in a table. A backend plans; `runtime` executes."""

@@ -1,0 +1,1 @@
+"""A project's files: the record of its stack, what the user trusts, and rendering."""

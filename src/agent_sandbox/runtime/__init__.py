@@ -1,1 +1,0 @@
-"""All side effects on the host machine: files, the engine, processes, state."""

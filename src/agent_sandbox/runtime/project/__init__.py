@@ -1,1 +1,0 @@
-"""Find a project's stack, and what the user trusts in it."""

@@ -1,1 +1,0 @@
-"""Talk to a running proxy and read its log."""

@@ -1,8 +1,0 @@
-from agent_sandbox.runtime.compose.checks.host import EngineHost
-from agent_sandbox.runtime.compose.checks.table import checks_of
-from agent_sandbox.runtime.compose.engine import DOCKER
-
-
-def test_the_names_of_checks_are_unique() -> None:
-    rows = [row.name for row in checks_of(EngineHost(engine=DOCKER))]
-    assert sorted(set(rows)) == sorted(rows)

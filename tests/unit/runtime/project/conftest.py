@@ -1,3 +1,0 @@
-from init_project import init
-
-__all__ = ["init"]

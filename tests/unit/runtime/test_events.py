@@ -1,5 +1,0 @@
-from agent_sandbox.runtime.events import Finished, ignore
-
-
-def test_ignore_accepts_an_event() -> None:
-    ignore(Finished(purpose="x"))
