@@ -1,4 +1,4 @@
-"""The table of drivers; a new backend is a driver module and a row."""
+"""The table of drivers; a new engine is a folder, a row here and a row in `renderers.py`."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""The trust question: all of a project's settings, or what changed since they were last trusted."""
+"""What the trust question says: all settings of a project, or what changed. `trust_gate.py` prints it."""
 
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff

@@ -57,7 +57,7 @@ def test_reports_a_stack_that_is_not_ready(
 def test_suggested_commands_name_a_clone_that_is_not_ready(
     project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agent_sandbox.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.features.stack.execute.path_option", lambda *_, **__: " --path fix-1")
     with_containers(docker, agent="exited")
     assert project.exists()
     assert exit_code(lambda: execute(["ls"])) == 1

@@ -59,7 +59,7 @@ def test_fails_if_the_stack_is_not_running(
     docker.says("ps --all")
     assert exit_code(lambda: logs(raw=True)) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
-    monkeypatch.setattr("agent_sandbox.project.clone_record.path_option", lambda *_, **__: " --path fix-1")
+    monkeypatch.setattr("agent_sandbox.features.stack.execute.path_option", lambda *_, **__: " --path fix-1")
     assert exit_code(lambda: logs(raw=True)) == 1
     assert capsys.readouterr().err.endswith("  hint: agent-sandbox up --path fix-1\n")
 
