@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from socket import gethostname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from OpenSSL import SSL
 
@@ -35,7 +35,6 @@ from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.engine import Engine
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
 from agent_sandbox.proxy.exchange.quotas import Budgets, boot
-from agent_sandbox.proxy.front.dns import NameServer
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
 from agent_sandbox.proxy.front.transparent import TransparentProxy
@@ -63,6 +62,9 @@ from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
 from agent_sandbox.proxy.upstream.dialler import Dialler, LoopGuard
 from agent_sandbox.proxy.upstream.overrides import parse_override
 from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.front.dns import NameServer
 
 # A proxy that is killed forgets at most the counts of the last second.
 WRITE_SECONDS = 1.0
@@ -201,7 +203,9 @@ async def _entrances(  # noqa: PLR0913, PLR0917 - as below
     transparent = TransparentProxy(front, lambda: store.current, limits=limits, record=audit_log.record)
 
     @cache
-    def names() -> NameServer:
+    def names() -> "NameServer":
+        from agent_sandbox.proxy.front.dns import NameServer  # noqa: PLC0415 - needed by the first query
+
         return NameServer(
             policy=lambda: store.current,
             address=settings.listen[0],
