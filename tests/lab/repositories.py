@@ -1,6 +1,9 @@
 """Repositories as git leaves them, made without git: a test gives only the parts that matter to it."""
 
+import json
 from pathlib import Path
+
+from agent_sandbox.stack.containers import PROTECTED
 
 
 def bare(place: Path) -> Path:
@@ -32,3 +35,19 @@ def worktree(project: Path, common: Path, name: str = "feature") -> Path:
     project.mkdir(exist_ok=True)
     (project / ".git").write_text(f"gitdir: {own}\n")
     return own
+
+
+def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
+    """Make a worktree whose compose file mounts its repository."""
+    (tmp_path / "main").mkdir()
+    common = repository(tmp_path / "main")
+    project = tmp_path / "feature"
+    worktree(project, common)
+    read = [str(common)]
+    read += [f"{common}/worktrees/feature/{name}" for name in ("commondir", "gitdir")]
+    volumes = [{"target": path, "read_only": True} for path in ("/workspace/.devcontainer", "/workspace/.git", *read)]
+    environment = {PROTECTED: "\n".join(f"read {path}" for path in read)}
+    (project / ".devcontainer").mkdir()
+    document = {"services": {"agent": {"volumes": volumes, "environment": environment}}}
+    (project / ".devcontainer" / "docker-compose.yml").write_text(json.dumps(document))
+    return project, common

@@ -1,4 +1,4 @@
 """Engines that run stacks: the interface, plans as immutable steps, and a folder for each engine.
 
-Outside such a folder, no engine is named but in the table `drivers.py`.
+Outside such a folder, only the tables `drivers.py` and `renderers.py` name an engine; `stack/engine.py` has its words.
 """

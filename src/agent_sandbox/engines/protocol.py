@@ -56,7 +56,7 @@ class Driver(Protocol):
     def images(self, names: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return the images that exist, each with its digests.
 
-        One of ours has that of the files it was built from; another has those that registries gave, or none.
+        For an image of ours, that is the digest of the files it was built from; for others, those that registries gave.
         """
 
     def download_size(self, image: str) -> int | None:

@@ -59,7 +59,7 @@ class ComposeDriver(Struct, frozen=True, kw_only=True):
         return own_images(self.engine, leaving=leaving)
 
     def images(self, names: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Inspect all of ours at once, and others one by one: two names may mean one image."""
+        """Inspect our images all at once, and others one by one, because two of their names may mean the same image."""
         from agent_sandbox.engines.compose.images import images  # noqa: PLC0415 - as above
 
         return images(self.engine, names)

@@ -12,7 +12,7 @@ from agent_sandbox.project.project import Project
 COLUMNS = "pid,ppid,comm"
 # The container's own init, its health check, and the relays of ports.
 OURS = frozenset({"docker-init", "healthy", "python3"})
-RECREATES = re.compile(r"Container \S*-agent-1\s+Recreate$", re.MULTILINE)
+RECREATES = r"Container {}-agent-1\s+Recreate$"  # with the name of the stack
 
 
 def would_end(
@@ -25,7 +25,8 @@ def would_end(
     build()
     dry_run = (*planner.compose_argv(project)[1:], "--dry-run", *CREATE)
     done = engine.ask(*dry_run, cwd=project.root)
-    return running if RECREATES.search(done.out + done.err) else ()
+    recreates = RECREATES.format(re.escape(project.name))
+    return running if re.search(recreates, done.out + done.err, re.MULTILINE) else ()
 
 
 def _entered(table: str) -> tuple[str, ...]:

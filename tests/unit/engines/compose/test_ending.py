@@ -16,6 +16,7 @@ IDLE = "2580  2558  docker-init\n2593  2580  sleep\n2600  2558  healthy\n2601  2
 CLAUDE = "3000   2558   claude\n3001   3000   node\n3002   2558   claude\n3100   2558   a \x1b[2Jb\n"
 TRIED = " DRY-RUN MODE -  Container app-1-proxy-1  Recreate\n DRY-RUN MODE -  Container app-1-agent-1  {}\n"
 RECREATES, ANOTHER = TRIED.format("Recreate"), TRIED.format("Running")
+BESIDE = " DRY-RUN MODE -  Container app-1-my-agent-1  Recreate\n"
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_names_the_programs_that_were_started_from_outside(ending: Callable[...,
     assert ending(HEAD + IDLE + CLAUDE, RECREATES) == (("claude", "a \\x1b[2Jb"), ["built", "tried"])
 
 
-@pytest.mark.parametrize("tried", [ANOTHER, "unknown flag: --dry-run\n", ""])
+@pytest.mark.parametrize("tried", [ANOTHER, BESIDE, "unknown flag: --dry-run\n", ""])
 def test_nothing_ends_if_the_container_is_not_recreated(ending: Callable[..., object], tried: str) -> None:
     assert ending(HEAD + IDLE + CLAUDE, tried) == ((), ["built", "tried"])
 

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -6,8 +5,7 @@ import pytest
 from agent_sandbox.features.protect.gaps import LINK, MADE, TWO_NAMES, Gaps, Unprotected, look_over
 from agent_sandbox.features.protect.protected import UNPRINTABLE
 from agent_sandbox.host.git import repositories
-from agent_sandbox.stack.containers import PROTECTED
-from repositories import bare, repository, worktree
+from repositories import bare, repository, worktree_project
 
 
 def compose(project: Path, *mounted: str) -> None:
@@ -105,22 +103,6 @@ def test_reports_directories_that_were_not_searched(tmp_path: Path, monkeypatch:
     assert look_over(tmp_path) == Gaps()
     monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
     assert look_over(tmp_path).unsearched == ("a", "b\\u200b")
-
-
-def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
-    """Make a worktree whose compose file mounts its repository."""
-    (tmp_path / "main").mkdir()
-    common = repository(tmp_path / "main")
-    project = tmp_path / "feature"
-    worktree(project, common)
-    read = [str(common)]
-    read += [f"{common}/worktrees/feature/{name}" for name in ("commondir", "gitdir")]
-    volumes = [{"target": path, "read_only": True} for path in ("/workspace/.devcontainer", "/workspace/.git", *read)]
-    environment = {PROTECTED: "\n".join(f"read {path}" for path in read)}
-    (project / ".devcontainer").mkdir()
-    document = {"services": {"agent": {"volumes": volumes, "environment": environment}}}
-    (project / ".devcontainer" / "docker-compose.yml").write_text(json.dumps(document))
-    return project, common
 
 
 def submodule_config(common: Path) -> str:

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -7,9 +6,8 @@ from agent_sandbox.engines.compose.driver import DRIVER
 from agent_sandbox.engines.container import Container
 from agent_sandbox.features.protect.mount_checks import LONGEST_REASON, MOST_BYTES, Inside, listed, look_inside
 from agent_sandbox.project.installed import read_facts
-from agent_sandbox.stack.containers import PROTECTED
 from fake_docker import FakeDocker
-from repositories import repository, worktree
+from repositories import worktree_project
 
 
 def container(service: str, state: str = "running") -> Container:
@@ -64,22 +62,6 @@ def test_a_stopped_or_paused_agent_container_counts_as_silent(docker: FakeDocker
 def test_lists_five_paths_and_counts_the_rest() -> None:
     assert listed([*"abcdefg"]) == "a, b, c, d, e and 2 more"
     assert listed(["a", "b"]) == "a, b"
-
-
-def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
-    """Make a worktree whose compose file mounts its repository."""
-    (tmp_path / "main").mkdir()
-    common = repository(tmp_path / "main")
-    project = tmp_path / "feature"
-    worktree(project, common)
-    read = [str(common)]
-    read += [f"{common}/worktrees/feature/{name}" for name in ("commondir", "gitdir")]
-    volumes = [{"target": path, "read_only": True} for path in ("/workspace/.devcontainer", "/workspace/.git", *read)]
-    environment = {PROTECTED: "\n".join(f"read {path}" for path in read)}
-    (project / ".devcontainer").mkdir()
-    document = {"services": {"agent": {"volumes": volumes, "environment": environment}}}
-    (project / ".devcontainer" / "docker-compose.yml").write_text(json.dumps(document))
-    return project, common
 
 
 def test_returns_absolute_paths_for_mounts_of_an_outside_repository(tmp_path: Path) -> None:
